@@ -20,7 +20,7 @@ RESULTS = FOLDER / "results.md"
 GROUPS = {
     "speed": (
         *("training_smollm2", "training_t5", "frozen_layers", "predict", "many_annotators"),
-        *("where_time_goes", "aggregation", "crowdlab", "read", "report", "going_on"),
+        *("where_time_goes", "aggregation", "crowdlab", "read", "report"),
     ),
     "quality": (
         "crowds_from_labels",

@@ -48,7 +48,7 @@ def named(labels_each: int, after: float, seed: int) -> tuple[int, int, int, int
     table, slackens = crowd(labels_each, after, seed)
     found = np.zeros(ANNOTATORS, dtype=bool)
     for each in over_time(table):
-        found[each.annotator] = each.drift is not None and each.drift.flagged
+        found[table.annotators.index(each.annotator)] = each.changed
     return int(found[slackens].sum()), int(slackens.sum()), int(found[~slackens].sum()), int((~slackens).sum())
 
 

@@ -44,9 +44,8 @@ for name in MODULES:
 for name in ("BertModel", "LlamaModel", "T5Model"):
     getattr(transformers, name)
 get_checkpoint_conversion_mapping("bert")
-for name in html._sources():
-    if name.endswith((".html", ".css")):
-        html._templates().get_template(name)
+for name in html._templates().list_templates():
+    html._templates().get_template(name)
 model_card._template("card.md.jinja")
 with contextlib.redirect_stdout(io.StringIO()):
     get_command(app)(["--version"], standalone_mode=False)

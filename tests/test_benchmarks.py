@@ -40,7 +40,7 @@ def test_a_name_that_is_none_is_said_with_those_there_are(
 
 SECONDS = ("devices", "drift", "worlds", "crowdlab")
 MINUTES = ("crowds_from_labels", "many_annotators", "where_time_goes", "frozen_layers", "predict", "training_t5",
-           "training_smollm2", "demo_seeds", "going_on")  # fmt: skip
+           "training_smollm2", "demo_seeds")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [*SECONDS, *(pytest.param(name, marks=pytest.mark.slow) for name in MINUTES)])

@@ -19,9 +19,7 @@ LOCK = ".realm.lock"
 def holding(folder: Path) -> Iterator[None]:
     """Write into a folder, made where it is absent, as the only process that does. Held twice by one process is once.
 
-    A folder that was made and stayed empty is removed again.
-
-    Raises a `RealmError` where another process holds it, and an `OSError` where the folder takes no file.
+    A folder that was made and stayed empty is removed again. Raises an `OSError` where the folder takes no file.
     """
     place = Path(os.path.realpath(folder))
     is_new = not place.exists()
@@ -31,32 +29,25 @@ def holding(folder: Path) -> Iterator[None]:
         yield
         return
     try:
-        lock.acquire()
-    except Timeout:
-        raise RealmError(
-            f"`output` {folder}: another process is writing there. Wait for it or name another folder."
-        ) from None
-    except OSError:
-        if is_new:
-            _remove_if_empty(place)
-        raise
-    try:
-        yield
+        try:
+            lock.acquire()
+        except Timeout:
+            raise RealmError(
+                f"`output` {folder}: another process is writing there. Wait for it or name another folder."
+            ) from None
+        try:
+            yield
+        finally:
+            (place / LOCK).unlink(missing_ok=True)
+            lock.release()
     finally:
-        with suppress(OSError):
-            (place / LOCK).unlink()
         if is_new:
-            _remove_if_empty(place)
-        lock.release()
-
-
-def _remove_if_empty(folder: Path) -> None:
-    with suppress(OSError):
-        folder.rmdir()
+            with suppress(OSError):
+                place.rmdir()
 
 
 def refuse_held(folder: Path) -> None:
     """Refuse a folder that another process is writing to, before anything is read or computed for it."""
-    if os.path.isfile(folder / LOCK):
+    if (folder / LOCK).is_file():
         with holding(folder):
             pass

@@ -15,29 +15,16 @@ RAW, GOLD = "raw", "gold"
 
 @dataclass(frozen=True)
 class Method:
-    """What a model is trained on.
+    """What a model is trained on."""
 
-    | field | meaning |
-    |---|---|
-    | name | as it is typed |
-    | title | as the paper's tables call it |
-    | description | a few words for a reader of a report |
-    | labels | `raw`: the annotations; `gold`; or the name of an estimator of `realm.crowd.aggregation` |
-    | soft | whether an estimator's posterior is trained on, a weighted annotation for each option, or its best label |
-    | channel | the channel that reads the labels, or None for the one that the configuration names |
-    | channel_settings | settings of that channel |
-    | objective | the objective, or None for the one that the configuration names |
-    | update | `gradient` or `em`: how the channel learns, or None for what the configuration says |
-    """
-
-    name: str
-    title: str
-    description: str
-    labels: str
-    channel: str | None = "identity"
-    objective: str | None = "paper"
-    update: str | None = None
-    soft: bool = False
+    name: str  # as it is typed
+    title: str  # as the paper's tables call it
+    description: str  # a few words for a reader of a report
+    labels: str  # `raw`: the annotations; `gold`; or the name of an estimator of `realm.crowd.estimators`
+    channel: str | None = "identity"  # that reads the labels; None: the one that the configuration names
+    objective: str | None = "paper"  # None: the one that the configuration names
+    update: str | None = None  # `gradient` or `em`: how the channel learns; None: what the configuration says
+    soft: bool = False  # an estimator's posterior is trained on, a weighted annotation for each option
     channel_settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -68,18 +55,12 @@ METHODS: dict[str, Method] = {
         Method("mace", "MACE", "trained on MACE labels", "mace"),
         Method("soft-mace", "Soft MACE", "trained on MACE's posterior", "mace", soft=True),
         Method(
-            "raykar",
-            "Raykar",
-            "EM between the model and confusion matrices (Raykar et al. 2010)",
-            RAW,
-            channel="confusion",
-            channel_settings={"form": "raykar"},
-            objective="joint",
-            update="em",
+            "raykar", "Raykar", "EM between the model and confusion matrices (Raykar et al. 2010)", RAW, "confusion",
+            objective="joint", update="em", channel_settings={"form": "raykar"},
         ),
         Method("oracle", "Oracle", "trained on gold labels", GOLD),
     )
-}
+}  # fmt: skip
 
 COMPARED = ("realm", "noisy", "majority", "dawid-skene", "oracle")
 """What `compare` trains unless it is told otherwise: the methods that the paper compares."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.label_figures import base_rate, confusion_matrix, label_figures, macro_f1, rarest_recall
+from realm.crowd.label_figures import base_rate, macro_f1, rarest_recall
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
 from realm.data.overlap import shown_in
@@ -24,6 +24,8 @@ BINS = 15
 """Bins of the calibration error: as many as Guo et al. (2017), "On Calibration of Modern Neural Networks"."""
 LARGEST_MATRIX = 100
 """Most labels whose confusion matrix is kept: with more it holds more cells than anybody reads, nearly all zero."""
+MOST_SEEN = 0.5
+"""Share of test items that may be among those trained on: above it figures tell what was learned by heart."""
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -31,16 +33,9 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Answers:
-    """What metrics are computed from, for n items with gold and at most K options.
-
-    | field | shape | meaning |
-    |---|---|---|
-    | truth | (n,) | index of the true option |
-    | answer | (n,) | index of the most probable option |
-    | confidence | (n,) | its probability |
-    | log_probs | (n, K) | log-probability of each option, -inf beyond an item's own |
-    | task | (n,) | index of the item's task |
-    | answer_mass | (n,) or None | P of the options together over all tokens, before the softmax is restricted to them |
+    """What metrics are computed from, for n items with gold: index of the true option, of the most probable one, and
+    its probability; log-probability of each option, -inf beyond an item's own (n, K); index of the task; and P of
+    the options together over all tokens. Shapes (n,), or None.
     """
 
     truth: Ints
@@ -50,22 +45,18 @@ class Answers:
     task: Ints
     answer_mass: Floats | None = None
 
+    @property
+    def right(self) -> npt.NDArray[np.bool_]:
+        return np.asarray(self.truth == self.answer)
+
 
 @dataclass(frozen=True)
 class Metric:
-    """One number about answers.
+    """One number about answers: its key in results, its title in reports, how it is computed and written.
 
-    | field | meaning |
-    |---|---|
-    | name | its key in results |
-    | title | as reports show it |
-    | compute | the value of some answers |
-    | higher_is_better | the direction of an improvement |
-    | format | how it is written |
-    | needs | a field of `Answers` without which it is left out |
-    | by_label | averages over labels, so it is defined within a task that has a label set; over several such tasks it \
-is their mean, and None without any |
-    | of_table | is a property of the test table alone, the same for every model |
+    It is left out where the field of `Answers` that it `needs` is None. A metric `by_label` averages over labels, so it
+    is defined within a task that has a label set: over several tasks it is their mean, and None without any. A metric
+    `of_table` is a property of the test table alone, the same for every model.
     """
 
     name: str
@@ -83,29 +74,20 @@ is their mean, and None without any |
         return self.title[0].lower() + self.title[1:]
 
 
-class Bin(NamedTuple):
-    """Answers of about the same confidence: their mean confidence, the share that is right, how many they are."""
-
-    confidence: float
-    right: float
-    items: int
-
-
-def reliability(confidence: Floats, right: npt.NDArray[np.bool_]) -> list[Bin]:
-    """The answers in `BINS` equally wide bins of confidence, those that hold any. Shapes (n,)."""
+def reliability(confidence: Floats, right: npt.NDArray[np.bool_]) -> list[dict[str, float]]:
+    """Mean `confidence`, the share that is `right`, and `items`, of `BINS` equally wide bins that hold any."""
     bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
-    items = np.bincount(bins, minlength=BINS)
-    sums = [np.bincount(bins, values, minlength=BINS) for values in (confidence, right)]
-    return [
-        Bin(float(sums[0][each] / items[each]), float(sums[1][each] / items[each]), int(items[each]))
-        for each in np.flatnonzero(items)
-    ]
+    items, sums, hits = (np.bincount(bins, values, minlength=BINS) for values in (None, confidence, right))
+    filled = np.flatnonzero(items)
+    columns = (sums[filled] / items[filled], hits[filled] / items[filled], items[filled])
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return [dict(zip(("confidence", "right", "items"), row, strict=True)) for row in rows]
 
 
 def calibration_error(confidence: Floats, right: npt.NDArray[np.bool_]) -> float:
     """Expected calibration error: |accuracy - mean confidence| of equally wide bins, weighted by their items."""
-    gaps = sum(each.items * abs(each.right - each.confidence) for each in reliability(confidence, right))
-    return gaps / max(len(confidence), 1)
+    gaps = (each["items"] * abs(each["right"] - each["confidence"]) for each in reliability(confidence, right))
+    return sum(gaps) / max(len(confidence), 1)
 
 
 def _log_loss(answers: Answers) -> float:
@@ -113,7 +95,7 @@ def _log_loss(answers: Answers) -> float:
 
 
 _METRICS = (
-    Metric("accuracy", "Accuracy", lambda a: float(np.mean(a.truth == a.answer)), True, ".1%"),
+    Metric("accuracy", "Accuracy", lambda a: float(np.mean(a.right)), True, ".1%"),
     Metric("base_rate", "Base rate", lambda a: base_rate(a.truth, a.task), True, ".1%", of_table=True),
     Metric("macro_f1", "Macro F1", lambda a: macro_f1(a.truth, a.answer), True, by_label=True),
     Metric(
@@ -123,9 +105,7 @@ _METRICS = (
         True,
         by_label=True,
     ),
-    Metric(
-        "calibration_error", "Calibration error", lambda a: calibration_error(a.confidence, a.truth == a.answer), False
-    ),
+    Metric("calibration_error", "Calibration error", lambda a: calibration_error(a.confidence, a.right), False),
     Metric("log_loss", "Log loss", _log_loss, False),
     Metric(
         "answer_mass",
@@ -152,22 +132,65 @@ def evaluate(test: Annotations, scores: Scores) -> dict[str, Any]:
     | tasks | where there are several, all of this for each, and `labels`, `confusion`, `by_position` only there |
     """
     items = gold_items(test)
-    tasks = {
-        task.name: _figures_of_task(test, _answers(of_task, test, scores))
-        for index, task in enumerate(test.tasks)
-        if len(of_task := items[test.item_tasks[items] == index])
-    }
+    assert test.gold is not None
+    truth, item_tasks = test.gold.astype(np.int64), test.item_tasks.astype(np.int64)
+    columns = (truth, scores.labels, scores.confidence, scores.log_probs, item_tasks, scores.answer_mass)
+
+    def figures(rows: Ints, by_label: bool) -> dict[str, Any]:
+        answers = Answers(*(None if column is None else column[rows] for column in columns))  # type: ignore[arg-type]
+        values: dict[str, Any] = {"items": len(rows)}
+        for metric in METRICS.values():
+            if metric.needs is None or getattr(answers, metric.needs) is not None:
+                values[metric.name] = metric.compute(answers) if by_label or not metric.by_label else None
+        return values | {"reliability": reliability(answers.confidence, answers.right)}
+
+    tasks = {}
+    for index, task in enumerate(test.tasks):
+        rows = items[test.item_tasks[items] == index]
+        if len(rows):
+            tasks[task.name] = figures(rows, task.labels is not None)
+            tasks[task.name] |= figures_by_label(truth[rows], scores.labels[rows], task.labels)
     if len(test.tasks) == 1:
         return next(iter(tasks.values()))
-    figures = _figures(_answers(items, test, scores), shared_labels=False)
+    overall = figures(items, by_label=False)
     for name in (metric.name for metric in METRICS.values() if metric.by_label):
         values = [part[name] for part in tasks.values() if part[name] is not None]
-        figures[name] = float(np.mean(values)) if values else None
-    return figures | {"tasks": tasks}
+        overall[name] = float(np.mean(values)) if values else None
+    return overall | {"tasks": tasks}
 
 
-MOST_SEEN = 0.5
-"""Share of test items that may be among those trained on: above it figures tell what was learned by heart."""
+def figures_by_label(truth: Ints, answer: Ints, names: tuple[str, ...] | None) -> dict[str, Any]:
+    """`labels`, `confusion` and `by_position` of `evaluate` for one task; `names` is its label set, if it has one.
+
+    A figure is None where it would divide by nothing: a label never answered has no precision.
+    """
+    width = int(max(truth.max(), answer.max())) + 1 if names is None else len(names)
+    shown = [f"option {position + 1}" for position in range(width)] if names is None else names
+    hits, support, answered = (
+        np.bincount(x, minlength=width).tolist() for x in (truth[truth == answer], truth, answer)
+    )
+    labels = [
+        {
+            "label": name,
+            "precision": right / given if given else None,
+            "recall": right / true if true else None,
+            "f1": 2 * right / (true + given) if true + given else None,
+            "support": true,
+            "answered": given,
+        }
+        for name, right, true, given in zip(shown, hits, support, answered, strict=True)
+    ]
+    confusion = None
+    if width <= LARGEST_MATRIX:
+        confusion = np.bincount(truth * width + answer, minlength=width**2).reshape(width, width).tolist()
+    return {"labels": labels, "confusion": confusion, "by_position": names is None}
+
+
+def gold_items(test: Annotations) -> Ints:
+    """Index of every item with gold."""
+    if test.gold is None or not (test.gold != UNKNOWN).any():
+        raise RealmError("the test table has no gold labels to score against. Name the column with `gold`.")
+    return np.flatnonzero(test.gold != UNKNOWN)
 
 
 def items_trained_on(annotations: Annotations, test: Annotations) -> int:
@@ -189,7 +212,7 @@ def check_test(annotations: Annotations, test: Annotations) -> list[str]:
     Refused: no gold, labels numbered in another way, no context where the annotations have one, and a table most of
     which is trained on. Warned of: one of which some is.
     """
-    scored = gold_items(test)
+    n_items, contexts = len(gold_items(test)), annotations.items.contexts
     if test.tasks != annotations.tasks:
         tested, trained = (
             ", ".join(f"{task.name}: {task.labels}" for task in table.tasks) for table in (test, annotations)
@@ -198,72 +221,14 @@ def check_test(annotations: Annotations, test: Annotations) -> list[str]:
             f"the test table has the tasks and labels {tested}; the annotations {trained}. Read it with "
             "`tasks=annotations.tasks`, so that a label means the same in both."
         )
-    contexts = annotations.items.contexts
     if contexts is not None and contexts.null_count == 0 and test.items.contexts is None:
         raise RealmError(
             "the test table has no context, and the texts of the annotations have one. Name the column with `context`."
         )
-    if not (seen := items_trained_on(annotations, test)):
-        return []
-    if seen > MOST_SEEN * len(scored):
+    seen = items_trained_on(annotations, test)
+    if seen > MOST_SEEN * n_items:
         raise RealmError(
-            f"{seen:,} of the {len(scored):,} test items are among those trained on: the figures would say what the "
+            f"{seen:,} of the {n_items:,} test items are among those trained on: the figures would say what the "
             "model knows by heart. Test on other items; a finished run can be evaluated on any."
         )
-    return [seen_warning(seen, len(scored))]
-
-
-def gold_items(test: Annotations) -> Ints:
-    """Index of every item with gold."""
-    if test.gold is None or not (test.gold != UNKNOWN).any():
-        raise RealmError("the test table has no gold labels to score against. Name the column with `gold`.")
-    return np.flatnonzero(test.gold != UNKNOWN)
-
-
-def _answers(items: Ints, test: Annotations, scores: Scores) -> Answers:
-    assert test.gold is not None
-    return Answers(
-        truth=test.gold[items].astype(np.int64),
-        answer=scores.labels[items],
-        confidence=scores.confidence[items],
-        log_probs=scores.log_probs[items],
-        task=test.item_tasks[items].astype(np.int64),
-        answer_mass=None if scores.answer_mass is None else scores.answer_mass[items],
-    )
-
-
-def _figures_of_task(test: Annotations, answers: Answers) -> dict[str, Any]:
-    """The metrics of one task and the figures of its labels, or of the options' positions."""
-    names = test.tasks[answers.task[0]].labels
-    figures = _figures(answers, shared_labels=names is not None)
-    return figures | figures_by_label(answers.truth, answers.answer, names)
-
-
-def _figures(answers: Answers, shared_labels: bool) -> dict[str, Any]:
-    """Every metric that applies; None for one that averages over labels where the items share no label set."""
-    applicable = [m for m in METRICS.values() if m.needs is None or getattr(answers, m.needs) is not None]
-    figures: dict[str, Any] = {"items": len(answers.truth)}
-    for metric in applicable:
-        figures[metric.name] = metric.compute(answers) if shared_labels or not metric.by_label else None
-    bins = reliability(answers.confidence, answers.truth == answers.answer)
-    return figures | {"reliability": [each._asdict() for each in bins]}
-
-
-def figures_by_label(truth: Ints, answer: Ints, names: tuple[str, ...] | None) -> dict[str, Any]:
-    """`labels`, `confusion` and `by_position` of `evaluate` for one task; `names` is its label set, if it has one."""
-    width = int(max(truth.max(), answer.max())) + 1 if names is None else len(names)
-    shown = [f"option {position + 1}" for position in range(width)] if names is None else list(names)
-    precision, recall, f1, support, answered = (column.tolist() for column in label_figures(truth, answer, width))
-    rows = zip(shown, precision, recall, f1, support, answered, strict=True)
-    keys = ("label", "precision", "recall", "f1", "support", "answered")
-    return {
-        "labels": [
-            {
-                key: None if isinstance(value, float) and np.isnan(value) else value
-                for key, value in zip(keys, row, strict=True)
-            }
-            for row in rows
-        ],
-        "confusion": confusion_matrix(truth, answer, width).tolist() if width <= LARGEST_MATRIX else None,
-        "by_position": names is None,
-    }
+    return [seen_warning(seen, n_items)] if seen else []

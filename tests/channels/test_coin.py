@@ -62,16 +62,6 @@ def test_below_chance_a_label_counts_against_itself_and_expertise_is_negative() 
     assert coin.summary()["expertise_trained"].item() == pytest.approx(-0.8)
 
 
-@pytest.mark.parametrize("k", [2, 4])
-def test_the_gradient_is_that_of_finite_differences(k: int) -> None:
-    scores, observed, _ = drawn(20, k, (0.8, 0.3))
-    channel = CoinChannel(2, options=k).double()
-    assert torch.autograd.gradcheck(
-        lambda values: torch.func.functional_call(channel, {"accuracy_logits": values}, (scores, observed)),
-        torch.tensor([[0.7], [-1.1]], dtype=torch.float64, requires_grad=True),
-    )
-
-
 def test_chance_is_of_the_tasks_own_items() -> None:
     table = crowd(20, tasks=2)
     channel = CoinChannel.from_annotations(table)
@@ -92,13 +82,6 @@ def test_with_two_options_something_must_say_which_labelling_is_true(anchor, tin
         return
     settings = {"use_gold": True} if anchor == "use_gold" else {"experts": ["w0"]}
     trainer(tiny_model("bert"), table, tmp_path, channel=CoinChannel.from_annotations(table), **settings)
-
-
-def test_with_more_options_it_needs_no_anchor(tiny_model, tmp_path) -> None:
-    table = crowd(60, (0.95, 0.9, 0.05))
-    made = trainer(tiny_model("bert"), table, tmp_path, channel=CoinChannel.from_annotations(table), max_steps=3)
-    made.train()
-    assert {"expertise_trained", "accuracy_trained"} <= set(made.expertise().columns)
 
 
 @pytest.mark.parametrize("update", ["gradient", "em"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -78,28 +76,3 @@ def test_the_state_goes_into_another_channel_of_the_table_and_no_other() -> None
     smaller = crowd(10, (0.95, 0.6))
     with pytest.raises(Exception, match="another table"):
         ConfusionChannel(smaller).load_state(one.state())
-
-
-def test_a_copy_of_the_model_leaves_the_channel_as_it_is() -> None:
-    table = crowd(60, (0.95, 0.6, 0.3))
-    channel, scores = ConfusionChannel(table), scores_of(table)
-    channel.fit(scores, table)
-    before = channel.summary()["accuracy_trained"].copy()
-    channel.fitted_model().copy().update(scores_of(table, 0.3).log_probs.numpy(), steps=20)
-    np.testing.assert_array_equal(channel.summary()["accuracy_trained"], before)
-
-
-def test_constrained_forms_know_less() -> None:
-    """One annotator calls every 1 a 2: a matrix says so, a single number cannot."""
-    table = crowd(600, (0.95, 0.95, 0.95), labels=3)
-    swapped = (table.annotator == 1) & (table.gold[table.item] == 1)
-    label = np.where(swapped, 2, table.label).astype(np.int32)
-    table = replace(table, label=label)
-    zeros = torch.zeros(1, dtype=torch.long)
-    one_two = Observed(zeros, zeros + 1, zeros, zeros + 2, torch.ones(1))
-    values = {}
-    for form in ("confusion", "uniform"):
-        channel = ConfusionChannel(table, form)
-        channel.fit(scores_of(table), table)
-        values[form] = float(channel(ItemScores(torch.zeros(1, 3), torch.tensor([3])), one_two)[0, 1].exp())
-    assert values["confusion"] > 0.8 > 0.3 > values["uniform"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 import pytest
 import torch
@@ -101,18 +99,6 @@ def test_a_pinned_annotator_gets_no_gradient(name) -> None:
     channel(scores, observed).sum().backward()
     assert all(not parameter.grad[1].any() for parameter in channel.parameters())
     assert any(parameter.grad[0].any() for parameter in channel.parameters())
-
-
-@pytest.mark.parametrize("name", LEARNED)
-def test_a_copy_holds_its_pinned_annotators_too(name) -> None:
-    table = crowd(20, (0.9, 0.5, 0.3))
-    original = channel_class(name).from_annotations(table)
-    original.pin([1], 0.9)
-    channel = copy.deepcopy(original)
-    channel.hold_pinned()
-    scores = ItemScores(torch.randn(20, 4).log_softmax(1), torch.full((20,), 4))
-    channel(scores, Observed.of(table)).sum().backward()
-    assert all(not parameter.grad[1].any() for parameter in channel.parameters())
 
 
 @pytest.mark.parametrize("name", LEARNED)

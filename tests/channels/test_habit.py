@@ -3,38 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
-import pytest
 import torch
 
 from realm.channels import HabitChannel, ItemScores, Observed
-from realm.data import Annotations
-from tests.tiny import crowd
-
-
-def test_habits_start_at_the_label_shares_of_the_task() -> None:
-    table = crowd(30, labels=2)
-    shares = np.bincount(table.label, minlength=2) + 1.0
-    channel = HabitChannel.from_annotations(table)
-    np.testing.assert_allclose(channel.habit_logits.softmax(2)[1, 0].detach(), shares / shares.sum(), rtol=1e-5)
-
-
-def test_items_with_their_own_options_have_habits_over_positions() -> None:
-    frame = pd.DataFrame({
-        "text": ["a", "a", "b", "b"], "annotator": ["x", "y"] * 2, "label": ["u", "v", "p", "p"],
-        "options": [["u", "v"], ["u", "v"], ["p", "q", "r"], ["p", "q", "r"]],
-    })  # fmt: skip
-    table = Annotations.from_pandas(frame)
-    channel = HabitChannel.from_annotations(table)
-    assert channel.habit_logits.shape == (2, 1, 3)
-    scores = ItemScores(torch.full((2, 3), 1 / 3).log(), torch.from_numpy(table.option_counts.astype(np.int64)))
-    zeros = torch.zeros(3, dtype=torch.long)
-    for item, options in ((0, 2), (1, 3)):
-        every = Observed(
-            zeros[:options] + item, zeros[:options], zeros[:options], torch.arange(options), torch.ones(options)
-        )
-        guesses = channel.log_guess(scores, every).exp()
-        assert float(guesses.detach().sum()) == pytest.approx(1.0, rel=1e-6) and bool((guesses > 0).all())
 
 
 def test_the_evidence_against_the_formula() -> None:

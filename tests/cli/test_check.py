@@ -4,125 +4,166 @@ from __future__ import annotations
 
 import json
 import os
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from realm.cli.entry import main
+from realm.data import Annotations
+from tests.tiny import crowd
 
 EXPORTS = Path(__file__).parents[1] / "fixtures" / "exports"
-Typed = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
-    """Type `realm check ...`: the exit code, what it printed, and what it said on stderr."""
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["realm", "check", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        captured = capsys.readouterr()
-        return int(ended.value.code or 0), captured.out, captured.err
-
-    return run
 
 
 @pytest.mark.shared
-def test_sentpolarity(typed: Typed, shared_data: Path) -> None:
+def test_sentpolarity(realm_cli, shared_data: Path) -> None:
     folder = shared_data / "sentpolarity"
-    code, out, err = typed(folder / "annotations.csv", "--test", folder / "test.csv", "--json")
-    told = json.loads(out)
+    code, out, err = realm_cli("check", folder / "annotations.csv", "--test", folder / "test.csv", "--json")
+    facts = json.loads(out)
     assert (code, err) == (0, "")
-    assert (told["items"], told["annotators"], told["annotations"]) == (4999, 203, 27746)
-    assert told["label_balance"] == {"default": {"negative": 12918, "positive": 14828}}
-    assert told["krippendorff_alpha"]["default"] == pytest.approx(0.4276, abs=1e-4)
-    together = told["independent_annotators"]
-    assert 1 <= together["worth"] <= together["annotations_per_item"]
-    assert " annotators per item are worth about " in together["text"]
-    assert told["dropped"] == {}
-    assert {method["name"]: method["applies"] for method in told["methods"]}["dawid-skene"] == "yes"
-    assert "text leak" not in {finding["code"] for finding in told["findings"]}
+    assert (facts["items"], facts["annotators"], facts["annotations"]) == (4999, 203, 27746)
+    assert facts["label_balance"] == {"default": {"negative": 12918, "positive": 14828}}
+    assert facts["krippendorff_alpha"]["default"] == pytest.approx(0.4276, abs=1e-4)
+    assert facts["dropped"] == {}
+    assert {method["name"]: method["applies"] for method in facts["methods"]}["dawid-skene"] == "yes"
+    assert "text leak" not in {finding["code"] for finding in facts["findings"]}
 
 
 @pytest.mark.shared
-def test_cebab(typed: Typed, shared_data: Path) -> None:
-    code, out, _ = typed(shared_data / "cebab_aspects" / "annotations.csv")
+def test_cebab(realm_cli, shared_data: Path) -> None:
+    code, out, _ = realm_cli("check", shared_data / "cebab_aspects" / "annotations.csv")
+    assert code == 0
+    facts = {"items: 10,053", "annotators: 175", "annotations: 50,305", "items with gold: 2,883"}
+    assert facts <= set(out.splitlines())
+
+
+def test_warnings_come_first_and_one_line_has_all_labels_and_one_all_methods(realm_cli) -> None:
+    code, out, _ = realm_cli("check", EXPORTS / "label_studio.json", "--multi", "drop")
     lines = out.splitlines()
-    assert code == 0
-    assert {"items: 10,053", "annotators: 175", "annotations: 50,305", "tasks: 4", "items with gold: 2,883"} <= set(
-        lines
-    )
+    levels = [line.split(":")[0] for line in lines]
+    assert code == 0 and levels[0] == "warning" and "note" not in levels[: levels.index("items")]
+    assert levels.count("labels") == levels.count("methods that apply") == 1
+    assert "format: label-studio" in lines
+    assert "1 x cancelled annotation (was_cancelled or skipped) (1)" in lines
+    assert "note: " in out
+    assert lines[-1].startswith("Next: realm train ") and "--multi drop --output runs/label_studio" in lines[-1]
 
 
-def test_an_error_in_json_names_arguments(typed: Typed, tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("text,annotator,label\na,x,p\nb,x,\nc,y,q\n")
-    code, out, _ = typed(tmp_path / "t.csv", "--json")
-    assert code == 2 and '`missing="drop"`' in json.loads(out)["error"]
-
-
-def test_a_pipe_gets_one_fact_per_line_and_no_colour(typed: Typed) -> None:
-    code, out, _ = typed(EXPORTS / "label_studio.json", "--multi", "drop")
-    assert code == 0
-    assert "cancelled annotation (was_cancelled or skipped): 1 (rows 1)" in out.splitlines()
-    assert "\x1b" not in out
-    assert "─" not in out
-    assert "note: 1 annotator is named by e-mail address." in out
-
-
-def test_a_terminal_gets_tables(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
-    _, out, _ = typed(EXPORTS / "label_studio.json", "--multi", "drop")
-    assert "Dropped or changed on reading" in out
-    assert "Methods" in out
-
-
-def test_an_unusable_table_ends_with_2(typed: Typed, tmp_path: Path) -> None:
+def test_all_faults_are_named_at_once_with_the_command_line_that_mends_them(realm_cli, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
-    path.write_text("text,annotator,label\na,w,x\nb,w,\n")
-    code, out, err = typed(path)
-    assert (code, out) == (2, "")
-    assert err.startswith(f"error: {path}, row 2: no label")
-    assert "Traceback" not in err
-    code, out, _ = typed(path, "--json")
-    assert code == 2
-    assert json.loads(out)["usable"] is False
-    assert "row 2: no label" in json.loads(out)["error"]
+    path.write_text("review,who,label\na,x,p\nb,x,\nc,y,q\nd,y,p|q\nd,x,p\n")
+    flags = ("--text", "review", "--annotator", "who")
+    code, out, err = realm_cli("check", path, *flags)
+    assert code == 2 and err.startswith(f"error: {path}, row") and err.count("error: ") == 2 and "items: 3" in out
+    mended = f"realm train {path} --text review --annotator who --multi first --missing drop --output runs/t"
+    assert out.splitlines()[-1] == f"Next: {mended}"
+    code, out, _ = realm_cli("check", path, *flags, "--json")
+    facts = json.loads(out)
+    assert code == 2 and not facts["usable"] and len(facts["errors"]) == 2
+    assert any('`missing="drop"`' in error for error in facts["errors"]) and facts["error"] == facts["errors"][0]
 
 
-def test_text_from_the_data_cannot_write_to_the_terminal(typed: Typed, tmp_path: Path) -> None:
+def test_a_setting_without_a_flag_is_named_as_what_the_config_must_hold(realm_cli, tmp_path: Path) -> None:
+    row = '{},x,1,"[""1"", ""0"", ""2""]"\n'
+    (tmp_path / "t.csv").write_text("text,annotator,label,options\n" + row.format("a") + row.format("b"))
+    code, out, err = realm_cli("check", tmp_path / "t.csv")
+    assert code == 2 and "can be read as" in err
+    assert "--config realm.yaml" in out and "(realm.yaml: label_form: index)" in out
+
+
+def test_the_corrected_table_is_written_and_read_back_without_flags(realm_cli, tmp_path: Path) -> None:
+    table = crowd(20, (0.9, 0.8, 0.5)).to_pandas().rename(columns={"annotator": "who"})
+    table.loc[3, "label"] = table.loc[3, "label"].upper()
+    table.to_csv(tmp_path / "t.csv", index=False)
+    flags = ("--annotator", "who", "--exclude", "w2", "--write", tmp_path / "clean.parquet")
+    code, out, err = realm_cli("check", tmp_path / "t.csv", *flags)
+    assert code == 0 and "40 annotations of 20 items in" in err, err
+    assert out.splitlines()[-1] == f"Next: realm train {tmp_path / 'clean.parquet'} --output runs/clean"
+    clean = Annotations.read(tmp_path / "clean.parquet")
+    assert clean.annotators == ("w0", "w1") and len(clean.tasks[0].labels) == 4
+    assert realm_cli("check", tmp_path / "t.csv", *flags)[0] == 2, "it is there already"
+    code, _, err = realm_cli("check", tmp_path / "t.csv", "--annotator", "who", "--write", tmp_path / "t.csv")
+    assert code == 2 and "the command reads this file" in err
+
+
+def test_nothing_is_written_of_a_table_with_a_fault(realm_cli, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("text,annotator,label\na,x,p\nb,x,\nc,y,q\n")
+    assert realm_cli("check", tmp_path / "t.csv", "--write", tmp_path / "clean.csv")[0] == 2
+    assert not (tmp_path / "clean.csv").exists()
+
+
+def test_text_from_the_data_cannot_write_to_the_terminal(realm_cli, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("text,annotator,label\n" + "".join(f"t{k},w{k % 2},\x1b[2Jx{k % 2}\n" for k in range(40)))
-    _, out, _ = typed(path)
-    assert "\x1b" not in out
-    assert "⟨U+001B⟩[2Jx0" in out
+    _, out, _ = realm_cli("check", path)
+    assert "\x1b" not in out and "⟨U+001B⟩[2Jx0" in out
 
 
-def test_columns_are_named_by_flags_or_a_config_file(typed: Typed, tmp_path: Path) -> None:
+def test_columns_are_named_by_flags_or_a_config_file(realm_cli, tmp_path: Path) -> None:
     path, config = tmp_path / "t.csv", tmp_path / "c.yaml"
-    path.write_text("review,worker,answer\na,w,x\na,v,y\nb,w,y\n")
+    path.write_text("review,worker,answer,when\na,w,x,2024-01-01\na,v,y,2024-01-02\nb,w,y,2024-01-03\n")
     flags = ["--text", "review", "--annotator", "worker", "--label", "answer"]
-    assert typed(path, *flags)[0] == 0
-    config.write_text("text: review\nannotator: worker\nlabel: answer\n")
-    assert typed(path, "--config", config)[0] == 0
-    code, _, err = typed(path)
+    assert realm_cli("check", path, *flags)[0] == 0
+    config.write_text("text: review\nannotator: worker\nlabel: answer\ncreated-at: when\n")
+    code, out, _ = realm_cli("check", path, "--config", config)
+    assert code == 0 and "labelled: " in out, "a setting that has no flag"
+    code, _, err = realm_cli("check", path)
     assert code == 2
     assert "there is no column 'text'. The columns are: review, worker, answer" in err
-    assert err.rstrip().endswith("with `text`, and likewise `label`.")  # all at once
-    assert typed(path, *flags[:4])[2].rstrip().endswith("with `label`.")
+    config.write_text("created: when\n")
+    code, _, err = realm_cli("check", path, *flags, "--config", config)
+    assert code == 2 and "there is no flag or setting `created`. Did you mean `created_at`?" in err
 
 
-def test_the_format_that_was_recognised_is_said(typed: Typed, tmp_path: Path) -> None:
-    _, out, _ = typed(EXPORTS / "label_studio.json", "--multi", "drop")
-    assert out.splitlines()[0] == "format: label-studio"
-    (tmp_path / "t.csv").write_text("text,annotator,label\na,w,x\nb,w,y\n")
-    assert json.loads(typed(tmp_path / "t.csv", "--json")[1])["format"] == "table"
+def test_the_labels_of_a_test_table_are_compared(realm_cli, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("text,annotator,label\na,v,good\nb,v,bad\na,w,good\nc,w,mixed\n")
+    (tmp_path / "test.csv").write_text("text,gold\na,ｇood\nx,bad\nb,Bad\ny,awful\n")
+    words = ("check", tmp_path / "t.csv", "--test", tmp_path / "test.csv")
+    code, out, _ = realm_cli(*words, "--json")
+    findings = {finding["code"]: finding for finding in json.loads(out)["findings"]}
+    assert code == 0 and findings["labels only in test"]["about"] == ["awful"]
+    assert findings["labels not in test"]["about"] == ["mixed"] and findings["test spelling"]["about"] == ["ｇood"]
+    assert "`map_labels`" in findings["test spelling"]["remedy"] and "text leak" in findings
+    (tmp_path / "map.yaml").write_text("ｇood: good\nawful: bad\nmixed: bad\n")
+    code, out, _ = realm_cli(*words, "--map-labels", tmp_path / "map.yaml")
+    assert code == 0 and "of the test table" not in out and "spells" not in out
+    (tmp_path / "test.csv").write_text("text\na\n")
+    code, out, err = realm_cli(*words)
+    assert code == 0 and "1 of 1 test items are in the table too" in out
+    assert "labels of the test table are not compared" in err
+    (tmp_path / "test.csv").write_text("nothing\na\n")
+    assert realm_cli(*words)[0] == 2
 
 
-def test_an_error_about_a_file_whose_name_is_not_utf8_is_still_json(typed: Typed, tmp_path: Path) -> None:
-    code, out, _ = typed(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.csv"), "--json")
-    assert code == 2
-    assert "there is no such file" in json.loads(out)["error"]
+def test_an_error_about_a_file_whose_name_is_not_utf8_is_still_json(realm_cli, tmp_path: Path) -> None:
+    code, out, _ = realm_cli("check", os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.csv"), "--json")
+    assert code == 2 and "there is no such file" in json.loads(out)["error"]
     out.encode("utf-8")
+
+
+def test_several_files_are_one_table(realm_cli, tmp_path: Path) -> None:
+    table = crowd(40, (0.9, 0.9, 0.8, 0.5)).to_pandas().drop(columns=["item", "task"])
+    one, two = tmp_path / "one.csv", tmp_path / "two.csv"
+    table[:70].to_csv(one, index=False)
+    table[70:].to_csv(two, index=False)
+    code, out, _ = realm_cli("check", one, two, "--exclude", "w3", "--json")
+    facts = json.loads(out)
+    assert code == 0 and facts["annotators"] == 3 and facts["dropped"]["annotator excluded: w3"] == 40
+    for command in ("aggregate", "judges"):
+        code, out, err = realm_cli(command, one, two, "--exclude", "w3", "--json")
+        assert code == 0 and len(json.loads(out)["annotators" if command == "aggregate" else "judges"]) == 3, err
+    for words, message in (
+        (("--exclude", "w33"), '`exclude="w33"`: there is no such annotator. Did you mean `w3`'),
+        (("--map-labels", tmp_path / "absent.csv"), "`map_labels`: "),
+        (("--encoding", "klingon"), '`encoding="klingon"`: there is no such encoding'),
+        ((one,), "given twice"),
+    ):
+        code, _, err = realm_cli("check", one, two, *words)
+        assert code == 2 and message in " ".join(err.split()), err
+
+
+def test_pandas_reads_what_a_pipe_gets(realm_cli, tmp_path: Path) -> None:
+    crowd(12).to_pandas().to_csv(tmp_path / "t.csv", index=False)
+    _, out, _ = realm_cli("aggregate", tmp_path / "t.csv")
+    (tmp_path / "out.csv").write_text(out)
+    assert len(pd.read_csv(tmp_path / "out.csv")) == 12

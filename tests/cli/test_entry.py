@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from realm.cli.progress import Display, logged_to
+from realm.cli.progress import Progress, logged_to
 from realm.errors import RealmError
 
 
@@ -40,7 +40,7 @@ def test_a_bug_at_work_names_the_log_which_has_the_traceback(tmp_path, monkeypat
 
     def fail() -> None:
         with logged_to(tmp_path / "progress.log", append=False):
-            Display()("training", 0, 4)
+            Progress()("training", 0, 4)
             raise ZeroDivisionError("by zero")
 
     monkeypatch.setattr(store, "models", fail)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from realm.cli.output_files import check_outputs
+from realm.cli.emit import check_outputs
 from realm.errors import RealmError
 from tests.tiny import crowd
 from tests.trainers import trainer
@@ -25,11 +25,9 @@ def scene(tiny_model, tmp_path_factory) -> Path:
 
 
 COMMANDS = {
-    "import": (("labels.csv",), "labels.csv"),
     "aggregate": (("labels.csv",), "labels.csv"),
     "simulate": (("q.csv",), "q.csv"),
     "predict": (("run", "q.csv"), "q.csv"),
-    "export": (("run",), None),
     "relabel": (("run",), None),
     "report": (("run",), None),
 }
@@ -91,16 +89,6 @@ def test_a_file_of_a_folder_that_is_read(tmp_path: Path) -> None:
     there.write_text("{}")
     with pytest.raises(RealmError, match="the command reads this file"):
         check_outputs(there, reads=[tmp_path / "export"], overwrite=True)
-    check_outputs(there.with_name("new.csv"), reads=[tmp_path / "export"])
-
-
-def test_a_key_is_not_written_over(scene, realm_cli, tmp_path) -> None:
-    key = tmp_path / "key.csv"
-    key.write_text("k" * 32)
-    flags = ("--pseudonymise", "--key-file", key, "--output", key, "--overwrite")
-    code, _, error = realm_cli("import", scene / "labels.csv", *flags)
-    assert code == 2 and "the command reads this file" in " ".join(error.split())
-    assert key.read_text() == "k" * 32
 
 
 def test_no_output_and_a_new_one_are_fine(tmp_path: Path) -> None:

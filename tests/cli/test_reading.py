@@ -64,35 +64,6 @@ def test_a_run_without_corrections_says_nothing_of_them(tmp_path: Path) -> None:
     assert "exclude" not in entries and "map_labels" not in entries
 
 
-def test_every_command_reads_several_files(tmp_path: Path, realm_cli) -> None:
-    one, two = batches(tmp_path)
-    flags = ("--exclude", "w3", "--map-labels", tmp_path / "map.yaml")
-    code, out, error = realm_cli("check", one, two, *flags, "--json")
-    told = json.loads(out)
-    assert code == 0 and told["annotators"] == 3, error
-    assert told["dropped"]["annotator excluded: w3"] and all(
-        f"{tmp_path}" in row for row in told["rows"]["annotator excluded: w3"]
-    )
-    code, out, error = realm_cli("aggregate", one, two, *flags, "--method", "majority", "--json")
-    assert code == 0 and len(json.loads(out)["annotators"]) == 3, error
-    code, out, error = realm_cli("judges", one, two, *flags, "--json")
-    assert code == 0 and len(json.loads(out)["judges"]) == 3, error
-    code, _, error = realm_cli("import", one, two, *flags, "--output", tmp_path / "all.csv")
-    assert code == 0 and "x annotator excluded: w3" in error
-    both = Annotations.read([one, two], exclude=["w3"], map_labels=tmp_path / "map.yaml")
-    assert Annotations.read(tmp_path / "all.csv").n_annotations == both.n_annotations
-    code, _, error = realm_cli("import", tmp_path, *flags, "--output", tmp_path / "one.csv", "--overwrite")
-    assert code == 2 and "the command reads this file" in error
-    code, _, error = realm_cli("import", one, two, "--output", two, "--overwrite")
-    assert code == 2 and "the command reads this file" in error
-    code, _, error = realm_cli("import", one, two, *flags, "--output", tmp_path / "all.csv", "--overwrite")
-    assert code == 0, error
-    (tmp_path / "names.csv").write_text("annotator\nw3\n")
-    words = ("--exclude", tmp_path / "names.csv", "--output", tmp_path / "names.csv", "--overwrite")
-    code, _, error = realm_cli("import", one, two, *words)
-    assert code == 2 and "the command reads this file" in error
-
-
 def test_no_run_is_written_into_a_folder_that_is_read(tmp_path: Path, realm_cli) -> None:
     (tmp_path / "batches").mkdir()
     batches(tmp_path / "batches")
@@ -106,62 +77,6 @@ def test_no_run_is_written_into_a_folder_that_is_read(tmp_path: Path, realm_cli)
     assert code == 2 and "elsewhere" not in error
 
 
-def test_mistakes_name_arguments(tmp_path: Path, realm_cli) -> None:
-    one, two = batches(tmp_path)
-    for words, expected in (
-        (("--exclude", "w33"), "`exclude=\"w33\"`: there is no such annotator. Did you mean 'w3'"),
-        (("--map-labels", tmp_path / "absent.csv"), "`map_labels`: "),
-        (("--encoding", "klingon"), '`encoding="klingon"`: there is no such encoding'),
-        ((one,), "given twice"),
-    ):
-        code, _, error = realm_cli("check", one, two, *words)
-        assert code == 2 and expected in " ".join(error.split()), error
-    one.write_bytes("text,annotator,label\né,a,x\nb,a,y\n".encode("cp1252"))
-    code, _, error = realm_cli("check", one)
-    assert code == 2 and "Name its encoding with `encoding`" in " ".join(error.split())
-    assert realm_cli("check", one, "--encoding", "cp1252")[0] == 0
-
-
-def test_check_writes_a_label_map(tmp_path: Path, realm_cli) -> None:
-    one, two = batches(tmp_path)
-    path = tmp_path / "map.csv"
-    code, out, error = realm_cli("check", one, two, "--exact-labels", "--write-label-map", path)
-    assert code == 0 and "1 spelling in" in error and "say so with `map_labels`" in out
-    entries = pd.read_csv(path)
-    assert list(entries.columns) == ["from", "to"] and entries["from"][0] == entries["to"][0].upper()
-    code, out, error = realm_cli("check", one, two, "--map-labels", path)
-    assert code == 0 and "look alike" not in out
-    code, _, error = realm_cli("check", one, two, "--exact-labels", "--write-label-map", path)
-    assert code == 2 and f"--write-label-map {path}: exists already" in " ".join(error.split())
-    code, _, error = realm_cli("check", one, two, "--write-label-map", one, "--overwrite")
-    assert code == 2 and "the command reads this file" in error
-    code, _, error = realm_cli("check", one, "--map-labels", path, "--write-label-map", tmp_path / "none.csv")
-    assert code == 0 and "No labels look alike" in error and not (tmp_path / "none.csv").exists()
-
-
-def test_check_compares_the_labels_of_a_test_table(tmp_path: Path, realm_cli) -> None:
-    (tmp_path / "t.csv").write_text("text,annotator,label\na,v,good\nb,v,bad\na,w,good\nc,w,mixed\n")
-    (tmp_path / "test.csv").write_text("text,gold\na,gооd\nx,bad\nb,Bad\ny,awful\n")
-    code, out, _ = realm_cli("check", tmp_path / "t.csv", "--test", tmp_path / "test.csv", "--json")
-    findings = {finding["code"]: finding for finding in json.loads(out)["findings"]}
-    assert code == 0 and findings["labels only in test"]["about"] == ["awful"]
-    assert findings["labels not in test"]["about"] == ["mixed"] and findings["test spelling"]["about"] == ["gооd"]
-    assert "`map_labels`" in findings["test spelling"]["remedy"] and "text leak" in findings
-    (tmp_path / "map.yaml").write_text("gооd: good\nawful: bad\nmixed: bad\n")
-    flags = ("--test", tmp_path / "test.csv", "--map-labels", tmp_path / "map.yaml")
-    code, out, _ = realm_cli("check", tmp_path / "t.csv", *flags)
-    assert code == 0 and "of the test table" not in out and "spells" not in out
-    (tmp_path / "test.csv").write_text("text\na\n")
-    code, out, error = realm_cli("check", tmp_path / "t.csv", "--test", tmp_path / "test.csv")
-    assert (
-        code == 0
-        and "1 of 1 test items are in the table too" in out
-        and "labels of the test table are not compared" in error
-    )
-    (tmp_path / "test.csv").write_text("nothing\na\n")
-    assert realm_cli("check", tmp_path / "t.csv", "--test", tmp_path / "test.csv")[0] == 2
-
-
 def test_both_orders_of_an_excluded_judge_are_left_out(tmp_path: Path, realm_cli) -> None:
     rows = [
         (t, f"{who}{order}", "xy"[n % 2])
@@ -170,7 +85,10 @@ def test_both_orders_of_an_excluded_judge_are_left_out(tmp_path: Path, realm_cli
         for order in ("", "-2")
     ]
     pd.DataFrame(rows, columns=["text", "annotator", "label"]).to_csv(tmp_path / "t.csv", index=False)
-    code, out, error = realm_cli("judges", tmp_path / "t.csv", "--order-suffix=-2", "--exclude", "gpt", "--json")
+    (tmp_path / "c.yaml").write_text("order_suffix: '-2'\n")
+    code, out, error = realm_cli(
+        "judges", tmp_path / "t.csv", "--config", tmp_path / "c.yaml", "--exclude", "gpt", "--json"
+    )
     assert code == 0 and {judge["annotator"] for judge in json.loads(out)["judges"]} == {"llm", "qwen"}, error
 
 
@@ -184,11 +102,11 @@ def test_a_test_table_needs_no_ids(tmp_path: Path, tiny_model, realm_cli) -> Non
     """Flags of the table trained on name columns that identify an item: a test table need not have them."""
     table = crowd(40, per_item=2).to_pandas().rename(columns={"item": "doc", "text": "words", "task": "job"})
     table = table.assign(sure=1.0, team="a")
-    table.to_csv(tmp_path / "more.csv", index=False)
     table[:-10].to_csv(tmp_path / "labels.csv", index=False)
     test = crowd(20, seed=5).to_pandas()[["text", "gold"]].drop_duplicates().rename(columns={"text": "words"})
     test.to_csv(tmp_path / "test.csv", index=False)
-    flags = ("--item", "doc", "--text", "words", "--task", "job", "--weight", "sure", "--group", "team")
+    (tmp_path / "c.yaml").write_text("weight: sure\n")
+    flags = ("--item", "doc", "--text", "words", "--task", "job", "--group", "team", "--config", tmp_path / "c.yaml")
     both = (tmp_path / "labels.csv", *flags, "--test", tmp_path / "test.csv")
     code, out, error = realm_cli("check", *both, "--json")
     assert code == 0 and "not compared" not in error, error
@@ -199,10 +117,6 @@ def test_a_test_table_needs_no_ids(tmp_path: Path, tiny_model, realm_cli) -> Non
     code, out, error = realm_cli("evaluate", tmp_path / "run", tmp_path / "test.csv", "--json")
     assert code == 0 and json.loads(out)["items"] == len(test), error
     code, _, error = realm_cli("compare", *both, "--methods", "noisy", "--seeds", "1", *training, tmp_path / "compared")
-    assert code == 0, error
-    # going on, the test table is read by the columns of the earlier run too
-    more = ("train", tmp_path / "more.csv", "--from", tmp_path / "run", "--test", tmp_path / "test.csv")
-    code, _, error = realm_cli(*more, "--group", "team", "--output", tmp_path / "more")
     assert code == 0, error
 
 

@@ -292,30 +292,7 @@ def test_people_are_shown_the_context_of_what_they_label_again(nli, plain, tmp_p
     assert code == 0, error
     queue = pd.read_csv(tmp_path / "again.csv")
     assert len(queue) and [premises[item] for item in queue["item"]] == queue["context"].tolist()
-    assert "context" in pd.read_csv(tmp_path / "again.contradictions.csv").columns
-    flags = ("--format", "label-studio", "--output")
-    assert realm_cli("relabel", nli, *flags, tmp_path / "tasks.json", "--budget", 5)[0] == 0
-    for task in json.loads((tmp_path / "tasks.json").read_text()):
-        assert task["data"]["context"] == premises[task["data"]["item"]]
+    table = pd.read_csv(nli / "labels.csv")
+    assert [premises[item] for item in table["item"]] == table["context"].tolist()
     assert realm_cli("relabel", plain, "--output", tmp_path / "plain.csv", "--budget", 5)[0] == 0
     assert "context" not in pd.read_csv(tmp_path / "plain.csv").columns
-
-
-def test_exported_labels_have_the_context_of_their_text(nli, plain, tmp_path, realm_cli) -> None:
-    premises = premise_of(nli)
-    for format, name in (("csv", "out.csv"), ("label-studio", "out.json")):
-        code, _, error = realm_cli("export", nli, "--format", format, "--output", tmp_path / name)
-        assert code == 0, error
-    table = pd.read_csv(tmp_path / "out.csv")
-    assert [premises[item] for item in table["item"]] == table["context"].tolist()
-    assert pd.read_csv(nli / "labels.csv")["context"].tolist() == table["context"].tolist()
-    tasks = json.loads((tmp_path / "out.json").read_text())
-    assert [premises[task["data"]["item"]] for task in tasks] == [task["data"]["context"] for task in tasks]
-    again = Items.read(tmp_path / "out.json", context="context", format="label-studio")
-    assert again.contexts.to_pylist() == table["context"].tolist()
-    code, _, error = realm_cli(
-        "export", nli, "--format", "label-studio", "--text", "context", "-o", tmp_path / "x.json"
-    )
-    assert code == 2 and "`text=context`" in error and not (tmp_path / "x.json").exists()
-    assert realm_cli("export", plain, "--format", "label-studio", "--output", tmp_path / "plain.json")[0] == 0
-    assert "context" not in json.loads((tmp_path / "plain.json").read_text())[0]["data"]

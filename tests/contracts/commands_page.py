@@ -14,10 +14,10 @@ OWN = "Options"
 """The panel of flags that belong to one command alone."""
 HEAD = """# Commands
 
-Every command with its arguments and flags, as `realm COMMAND --help` shows them; this page is written from the same
-source by `python -m tests.contracts.test_commands_page`. `--config FILE` reads any flags of a command from a YAML file;
-what is typed wins. Exit codes: 0 success, 2 a mistake that the message says how to fix, 130 stopped by Ctrl-C, 143 by
-`kill`, 1 a fault of REALM.
+Every command with its arguments and flags, as `realm COMMAND --help-all` shows them (`--help` has those that most
+people use); this page is written from the same source by `python -m tests.contracts.test_commands_page`. `--config
+FILE` reads flags, and the [settings](settings.md) that have none, from a YAML file; what is typed wins. Exit codes: 0
+success, 2 a mistake that the message says how to fix, 130 stopped by Ctrl-C, 1 a fault of REALM.
 """
 
 
@@ -51,12 +51,8 @@ def _commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _shown(command: Any) -> list[Any]:
-    unlisted = ("help", "install_completion", "show_completion")
-    return [
-        each
-        for each in command.params
-        if each.param_type_name == "option" and not each.hidden and each.name not in unlisted
-    ]
+    unlisted = ("help", "help_all", "install_completion", "show_completion")
+    return [each for each in command.params if each.param_type_name == "option" and each.name not in unlisted]
 
 
 def _usage(name: str, command: Any) -> str:

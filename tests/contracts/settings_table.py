@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from realm.cli.flags import flag_fields
 from realm.cli.training_flags import TrainingFlags
 from realm.training.settings import described, flag_name, settings_of
 
@@ -11,7 +12,7 @@ from realm.training.settings import described, flag_name, settings_of
 def settings_table(settings: type = TrainingFlags) -> str:
     """The settings as Markdown tables for the docs, one per panel: flag, name in Python, default, meaning."""
     settings_with_help = settings_of(settings)
-    flags = {each.name: f"`--{name}`" for each in settings_with_help if (name := flag_name(each)) is not None}
+    flags = {each.name: f"`--{flag_name(each)}`" for each in flag_fields(settings)}
     lines = []
     for panel in dict.fromkeys(each.metadata["panel"] for each in settings_with_help):
         lines += [f"**{panel}**", "", "| flag | in Python | default | what it does |", "|---|---|---|---|"]

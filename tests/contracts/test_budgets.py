@@ -8,18 +8,18 @@ import pytest
 
 SRC = Path(__file__).parents[2] / "src" / "realm"
 BUDGETS = {
-    "data": 6_950,
-    "crowd": 5_240,
-    "channels": 750,
+    "data": 5_280,
+    "crowd": 4_260,
+    "channels": 620,
     "scorers": 2_160,
-    "models": 480,
-    "training": 3_350,
-    "runs": 1_900,
+    "models": 370,
+    "training": 2_610,
+    "runs": 1_310,
     "comparison": 1_950,
-    "check": 540,
-    "report": 2_800,
-    "label_studio": 780,
-    "cli": 3_250,
+    "check": 410,
+    "report": 1_850,
+    "integrations": 580,
+    "cli": 2_530,
     "demo": 270,
 }
 ROOT, WHOLE = 1_500, 31_800

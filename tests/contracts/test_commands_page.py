@@ -27,7 +27,11 @@ def test_no_command_and_no_flag_is_left_out() -> None:
         if not getattr(command, "commands", None):
             assert f"## {path}\n" in page
         for option in command.params:
-            if option.param_type_name == "option" and option.name not in ("install_completion", "show_completion"):
+            if option.param_type_name == "option" and option.name not in (
+                "help_all",
+                "install_completion",
+                "show_completion",
+            ):
                 assert all(f"`{name}" in page for name in [*option.opts, *option.secondary_opts]), option.opts
 
     check(typer.main.get_command(app), "realm")

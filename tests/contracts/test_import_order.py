@@ -7,7 +7,7 @@ from tests.contracts.modules import imports_of, modules
 
 ORDER = (
     "errors", "locks", "schema", "files", "progress", "display", "methods", "data", "crowd", "check",
-    "channels", "objectives", "models", "scorers", "metrics", "runs", "label_studio", "training", "comparison",
+    "channels", "objectives", "models", "scorers", "metrics", "runs", "integrations", "training", "comparison",
     "report", "demo", "testing", "cli",
 )  # fmt: skip
 OUTSIDE = ("__init__.py", "__main__.py")  # the public surface, and the entry point

@@ -44,7 +44,7 @@ def terminal_uses(source: str) -> list[str]:
 def our_flags() -> set[str]:
     """The flags of all commands; those of pip, torchrun or a style sheet are not ours."""
     flags = all_flags()
-    assert {"--use-gold", "--no-opinion", "--output"} <= flags
+    assert {"--use-gold", "--map-labels", "--output"} <= flags
     return flags
 
 
@@ -64,7 +64,7 @@ def test_a_use_is_seen_wherever_it_stands() -> None:
         "import typer",
         "from tqdm.auto import tqdm",
         "raise RealmError('give --use-gold')",
-        "raise RealmError(f'{name}: needs --gold, or --no-opinion.')",
+        "raise RealmError(f'{name}: needs --gold, or --map-labels.')",
         "import sys\nsys.stderr.write('x')",
     ):
         assert terminal_uses(source), source

@@ -14,6 +14,7 @@ from tests.tiny import crowd
 READS_CSV = re.compile(r"read_csv|csv\.(reader|DictReader)|DictReader|read_table\(.*csv")
 USERS_FILES = {
     "data/readers/": "annotations and items",
+    "data/label_sets.py": "labels to rename",
     "cli/relabel.py": "costs of annotators",
 }
 """Who reads CSV files, and whose: never ours."""
@@ -53,7 +54,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory, tiny_model, realm_cli) -> P
         ("report", "run"),
         ("report", "compared"),
         ("relabel", "run", "--output", "queue.csv"),
-        ("export", "run", "--output", "cleaned.csv"),
         ("evaluate", "run", "test.csv"),
         ("predict", "run", "test.csv", "--output", "answers.csv"),
     ],
@@ -63,11 +63,3 @@ def test_no_command_notices_spoiled_csv_files(words, folder, realm_cli, monkeypa
     monkeypatch.chdir(folder)
     code, out, error = realm_cli(*words)
     assert code == 0 and "spoiled" not in out + error, error
-
-
-def test_an_earlier_run_is_carried_in_without_its_csv_files(folder, realm_cli, tiny_model) -> None:
-    code, _, error = realm_cli(
-        "train", folder / "labels.csv", "--model", tiny_model("bert"), "--steps", 1, "--prior", folder / "run",
-        "--output", folder / "next",
-    )  # fmt: skip
-    assert code == 0 and error.count("it has estimates of 3 of the 3 annotators") == 1

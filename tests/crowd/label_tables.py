@@ -42,13 +42,6 @@ def run(table: LabelTable, priors: Priors = PRIORS["confusion"], **settings: obj
 
 def confusions(table: LabelTable, fitted: Fit, priors: Priors) -> Floats:
     """The whole confusion matrices (annotators, truth, label), labels never given included."""
-    everybody = np.arange(table.n_annotators)
-    out = np.stack(
-        [
-            np.exp(fitted.parameters.any_evidence(everybody, np.full(len(everybody), label), priors))
-            for label in range(table.n_options)
-        ],
-        axis=2,
-    )
-    out[table.cell_annotator, :, table.cell_label] = np.exp(fitted.parameters.evidence)
-    return out
+    annotator, label = (index.ravel() for index in np.indices((table.n_annotators, table.n_options)))
+    evidence = fitted.parameters.evidence_of(table, annotator, label, priors)
+    return np.exp(evidence).reshape(table.n_annotators, table.n_options, -1).transpose(0, 2, 1)

@@ -10,7 +10,6 @@ from realm.crowd import accuracy
 from realm.crowd.accuracy import (
     accuracy_posterior,
     angle_grid,
-    beta_mass,
     histogram,
     leave_one_out,
 )
@@ -93,15 +92,6 @@ def test_pools_are_averaged_over_by_what_all_annotators_say_of_them() -> None:
     assert 0.5 < means[1] < means[0] < 0.82
 
 
-def test_groups_have_pools_of_their_own() -> None:
-    counts = np.zeros((12, accuracy.NODES))
-    counts[:, -1], counts[:, 0] = np.array([[45, 5]] * 5 + [[1, 1]] + [[28, 22]] * 5 + [[1, 1]]).T
-    none = np.full(12, np.nan)
-    together = accuracy_posterior(counts, 2, 0.5, np.zeros(12, int), none, none).mean
-    apart = accuracy_posterior(counts, 2, 0.5, np.repeat([0, 1], 6), none, none).mean
-    assert together[5] == pytest.approx(together[11]) and apart[5] > apart[11] + 0.1
-
-
 def test_the_histogram_keeps_every_p_and_adds_up_over_shards() -> None:
     rng = np.random.default_rng(0)
     right, annotator, weight = rng.random(500), rng.integers(0, 4, 500), rng.uniform(0.5, 2, 500)
@@ -109,13 +99,6 @@ def test_the_histogram_keeps_every_p_and_adds_up_over_shards() -> None:
     np.testing.assert_allclose(whole @ angle_grid(accuracy.NODES, ends=True), np.bincount(annotator, weight * right))
     shards = [histogram(right[rows], annotator[rows], 4, weight[rows]) for rows in np.array_split(np.arange(500), 7)]
     np.testing.assert_allclose(sum(shards), whole, atol=1e-9)
-
-
-def test_the_grid_holds_a_beta_distribution() -> None:
-    points = angle_grid(accuracy.POINTS, ends=False)
-    mass = beta_mass(points, np.array([0.3, 0.9]), 20.0)
-    np.testing.assert_allclose(mass @ points, [0.3, 0.9], atol=1e-3)
-    assert mass[1] @ (points > 0.9) == pytest.approx(stats.beta(18, 2).sf(0.9), abs=0.02)
 
 
 # -------------------------------------------------------------------- intervals cover
@@ -135,13 +118,3 @@ def test_intervals_cover_in_simulated_crowds(options: int) -> None:
         widths.append(found.high[:, 0] - found.low[:, 0])
     assert np.mean(covered) > 0.91
     assert np.mean(widths) < 0.4, "and say something"
-
-
-def test_more_labels_make_a_narrower_interval() -> None:
-    few, many = (
-        estimate(simulate(0, annotators=np.full(6, 0.8), labels_each=n, per_item=3, options=3).annotations)
-        for n in (20, 500)
-    )
-    assert np.mean(few.high - few.low) > 1.3 * np.mean(many.high - many.low)
-    for found in (few, many):
-        assert ((found.low <= found.accuracy) & (found.accuracy <= found.high)).all()

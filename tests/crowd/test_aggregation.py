@@ -10,7 +10,6 @@ import pytest
 
 from realm.crowd.aggregation import METHODS, aggregate
 from realm.crowd.estimate import estimate
-from realm.crowd.estimators import DawidSkene
 from realm.data import Annotations
 from realm.errors import RealmError
 from tests.crowd.pools import Pool, simulate
@@ -28,27 +27,6 @@ def frame_of(pool: Pool, task: str = "default", names: str = "abc") -> pd.DataFr
             "gold": [names[k] for k in pool.truth[pool.items]],
         }
     )
-
-
-@pytest.mark.parametrize("method", METHODS[1:])
-def test_each_task_is_aggregated_as_if_alone(method: str) -> None:
-    parts = [
-        frame_of(simulate(seed=1, n_items=150), "one"),
-        frame_of(simulate(seed=2, n_items=100, n_options=2), "two", "xy"),
-    ]
-    whole = Annotations.from_pandas(pd.concat(parts))
-    both = aggregate(whole, method)
-    labels = both.table(whole)
-    for part in parts:
-        name = part["task"].iloc[0]
-        table = Annotations.from_pandas(part)
-        alone = aggregate(table, method)
-        mine = labels[labels["task"] == name].set_index("item")
-        other = alone.table(table).set_index("item")
-        assert mine["label"].to_dict() == other["label"].to_dict()
-        np.testing.assert_allclose(mine["confidence"].sort_index(), other["confidence"].sort_index(), atol=1e-9)
-        people = both.annotators[both.annotators["task"] == name].set_index("annotator")["accuracy"].sort_index()
-        np.testing.assert_allclose(people, alone.annotators.set_index("annotator")["accuracy"].sort_index(), atol=1e-9)
 
 
 @pytest.mark.parametrize("use_gold", [False, True])
@@ -120,18 +98,6 @@ def test_annotators_who_err_together_are_said_by_methods_that_do_not_allow_for_i
     plain, default = aggregate(table, "one-coin"), aggregate(table)
     assert any("too sure" in warning for warning in plain.warnings) == (estimate(table).exponent[0] < 1)
     assert np.median(default.confidence) < np.median(plain.confidence)
-
-
-def test_labels_confidence_and_annotators_are_those_of_the_estimator() -> None:
-    table = Annotations.from_pandas(frame_of(simulate(seed=3)))
-    found = aggregate(table, "dawid-skene")
-    model = DawidSkene().fit(table.item, table.annotator, table.label)
-    np.testing.assert_array_equal(found.labels, model.labels_)
-    assert found.labels.dtype == np.int32
-    np.testing.assert_allclose(found.confidence, model.posterior_.max(axis=1))
-    assert found.annotators.columns.tolist() == ["annotator", "task", "accuracy", "low", "high", "annotations"]
-    assert found.annotators["annotations"].sum() == table.n_annotations
-    assert not found.warnings
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -218,15 +184,6 @@ def test_gold_is_not_looked_at_unless_asked() -> None:
         aggregate(table.without_gold(), "majority", use_gold=True)
 
 
-def test_the_seed_decides_ties_and_nothing_else() -> None:
-    table = Annotations.from_pandas(frame_of(simulate(seed=9, per_item=4, n_options=2)))
-    first, other = aggregate(table, "majority", seed=0), aggregate(table, "majority", seed=1)
-    differ = first.labels != other.labels
-    assert differ.any()
-    np.testing.assert_allclose(first.confidence[differ], 0.5)
-    np.testing.assert_array_equal(first.labels, aggregate(table, "majority", seed=0).labels)
-
-
 @pytest.mark.shared
 @pytest.mark.parametrize(
     ("method", "accuracy"),
@@ -272,22 +229,6 @@ def test_an_abstention_is_an_answer_and_never_the_truth() -> None:
     fired = frame[frame["label"] != "abstain"].assign(truth=lambda rows: wanted[rows["item"].astype(int)])
     shares = (fired["label"] == np.array(names)[fired["truth"]]).groupby(fired["annotator"]).mean()
     assert (accuracy[shares.index] - shares).abs().mean() < 0.1
-
-
-def test_cautious_annotators_who_know_every_label_are_told_from_guessers_by_mace() -> None:
-    """Half of them abstain where they do not know; the others guess, mostly "ham"."""
-    rng = np.random.default_rng(3)
-    truth = rng.integers(2, size=1200)
-    item, person = (index.ravel() for index in np.indices((1200, 8)))
-    reads = rng.random(len(item)) < np.where(person < 4, 0.35, 0.3)
-    guess = np.where(person < 4, "abstain", np.where(rng.random(len(item)) < 0.85, "ham", "spam"))
-    label = np.where(reads, np.array(["ham", "spam"])[truth[item]], guess)
-    table = Annotations.from_pandas(
-        pd.DataFrame({"item": item, "text": item, "annotator": person, "label": label}).astype(str)
-    )
-    result, vote = (aggregate(table, method, abstain="abstain").table(table) for method in ("mace", "majority"))
-    wanted = np.array(["ham", "spam"], dtype=object)[truth]
-    assert (result["label"].to_numpy() == wanted).mean() > (vote["label"].to_numpy() == wanted).mean() + 0.1
 
 
 def test_majority_counts_no_abstention_and_leaves_silence_without_a_label() -> None:

@@ -177,4 +177,6 @@ def test_copies_are_one_of_the_independent_annotators_of_an_item() -> None:
     model = AnnotatorModel(annotations).fit()
     independence = Screens(annotations, model.estimate(), model).independence
     assert independence is not None and len(model.copies) == 10
-    assert independence.annotations_per_item == 12 and independence.witnesses == pytest.approx(8)
+    assert independence.annotations_per_item == 12 and independence.effective == pytest.approx(
+        1 + 7 * independence.exponent
+    )

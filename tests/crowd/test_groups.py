@@ -61,54 +61,6 @@ def test_one_group_of_all_is_no_groups_to_the_last_bit() -> None:
     assert "group" in second.annotators and "group" not in first.annotators
 
 
-def test_groups_change_nothing_where_no_pool_is_fitted() -> None:
-    table, _ = mixed()
-    for method in ("majority", "dawid-skene", "one-coin"):
-        first, second = (aggregate(each, method).posterior for each in (table, replace(table, groups=None)))
-        np.testing.assert_array_equal(first, second)
-
-
-def apart(seed: int = 1) -> tuple[Annotations, np.ndarray]:
-    """Two groups that share no item; items list their own options, so that they have no class shares in common."""
-    rng = np.random.default_rng(seed)
-    rows, truths = [], {}
-    for group, annotators, items, right in (("models", 8, 120, 0.65), ("people", 6, 80, 0.93)):
-        for item in range(items):
-            text, truth = f"{group} {item}", int(rng.integers(3))
-            truths[text] = truth
-            for annotator in rng.permutation(annotators)[:4]:
-                label = truth if rng.random() < right else (truth + rng.integers(1, 3)) % 3
-                options = [f"{text} {k}" for k in range(3)]
-                rows.append((text, f"{group} {annotator}", options[label], options, group))
-    frame = pd.DataFrame(rows, columns=["text", "annotator", "label", "options", "kind"])
-    table = Annotations.from_pandas(frame, group="kind")
-    return table, np.array([truths[text] for text in table.texts.to_pylist()])
-
-
-def alone(table: Annotations, group: str) -> tuple[np.ndarray, Annotations]:
-    """Rows of the annotators of a group, and the table with them alone."""
-    rows = np.array([row for row, name in enumerate(table.groups or ()) if name == group])
-    items = np.unique(table.item[np.isin(table.annotator, rows)])
-    return items, replace(table.take_items(items).compact(), groups=None)
-
-
-def test_the_estimate_of_groups_that_share_no_item_is_that_of_each_alone() -> None:
-    table, truth = apart()
-    probs = np.where(np.arange(3) == truth[:, None], 0.6, 0.2)
-    together = estimate(table, probs)
-    without = estimate(replace(table, groups=None), probs)
-    distances = []
-    for group in ("models", "people"):
-        items, part = alone(table, group)
-        rows = np.array([table.annotators.index(name) for name in part.annotators])
-        single = estimate(part, probs[items])
-        for name in ("accuracy", "low", "high"):
-            np.testing.assert_allclose(getattr(together, name)[rows], getattr(single, name), atol=3e-3, err_msg=name)
-        np.testing.assert_allclose(together.posterior[items], single.posterior, atol=0.06)  # shared confusions are one
-        distances.append(np.abs(without.accuracy[rows] - single.accuracy).max())
-    assert max(distances) > 0.01  # without groups the pools are one
-
-
 def test_tables_name_the_group_where_there_are_groups() -> None:
     table, truth = mixed()
     for one in (table, replace(table, groups=None)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from realm import estimate
 from realm.crowd.panel import Panel
 from realm.data import Annotations
 from realm.errors import RealmError
@@ -63,13 +61,6 @@ def test_what_each_adds_is_the_panel_less_the_panel_without_them(options: int, s
         assert row["adds"] == pytest.approx(whole[0] - rest[0]) and row["adds"] >= -1e-12
         assert row["adds_measured"] == pytest.approx(whole[1] - rest[1])
         assert row["low"] <= row["accuracy"] <= row["high"]
-
-
-def test_the_whole_panel_gives_the_labels_of_the_estimate() -> None:
-    for options in (2, 3):
-        table = judged([0.9, 0.7, 0.6, 0.6], options=options, share=0.8)
-        result = estimate(table.without_gold(), kind="models")
-        assert Panel(table).whole.expected == pytest.approx(result.posterior.max(axis=1).mean())
 
 
 def test_the_cheap_part_is_as_good_as_asked_and_hardly_dearer_than_the_cheapest_of_all_parts() -> None:
@@ -144,16 +135,9 @@ def test_the_least_sure_items_are_for_a_human() -> None:
     assert panel.expected_with_humans(10_000) == pytest.approx(1)
 
 
-def test_weights_count() -> None:
-    table = judged([0.8, 0.7, 0.6])
-    nothing = np.where(table.annotator == 2, 1e-9, 1.0)
-    weighted = Panel(replace(table, weight=nothing)).table().set_index("annotator")
-    assert weighted.loc["j2", "adds"] == pytest.approx(0, abs=1e-9)
-
-
 @pytest.mark.parametrize(
     ("costs", "message"),
-    [({"j0": 1.0}, "no price for j1, j2"), ({"j0": 1, "j1": 0, "j2": 1}, "see annotator j1")],
+    [({"j0": 1.0}, "no price for j1"), ({"j0": 1, "j1": 0, "j2": 1}, "see annotator j1")],
 )
 def test_costs_that_cannot_be(costs: dict[str, Any], message: str) -> None:
     with pytest.raises(RealmError, match=message):
@@ -163,7 +147,7 @@ def test_costs_that_cannot_be(costs: dict[str, Any], message: str) -> None:
 
 
 def test_how_many_independent_judges_it_is_worth() -> None:
-    independent = Panel(judged([0.8] * 6, items=300)).independence
-    assert independent is not None and not independent.err_together and independent.effective == 6
+    independent = Panel(judged([0.8] * 6, items=300)).screens.independence
+    assert independent is not None and independent.exponent == 1 and independent.effective == 6
     assert str(independent) == "6 annotators per item are worth about 6 independent ones"
-    assert Panel(judged([0.8], items=300)).independence is None
+    assert Panel(judged([0.8], items=300)).screens.independence is None

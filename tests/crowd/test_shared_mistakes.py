@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from realm.crowd.engine import LabelTable, log_softmax
+from realm.crowd.engine import log_softmax
 from realm.crowd.estimate import estimate
 from realm.crowd.model import AnnotatorModel
 from realm.crowd.shared_mistakes import EXPONENTS, KINDS, SharedMistakes, fit_exponent, forecast_labels
@@ -70,12 +70,6 @@ def test_tau_is_what_plain_loops_choose() -> None:
     assert fit_exponent([logs]) in (best, 1.0)
 
 
-def test_one_label_per_item_says_nothing_of_tau() -> None:
-    table = LabelTable(np.arange(9), np.arange(9) % 3, np.arange(9) % 2, 9, 3, 2)
-    logs = forecast_labels(table, run(table, max_iter=2).parameters.evidence, np.log([0.5, 0.5]))
-    assert len(logs) == 0 and fit_exponent([logs]) == 1
-
-
 # -------------------------------------------------------------------- e
 
 
@@ -95,20 +89,6 @@ def test_gold_moves_e_as_an_explicit_bayes_computation_says(wrong: int) -> None:
     assert (moved.a, moved.b) == pytest.approx((1 + wrong, 19 + 20 - wrong), abs=1e-6)
 
 
-@pytest.mark.parametrize("options", [2, 3])
-def test_gold_on_doubtful_items_moves_e_to_the_middle_of_its_exact_posterior(options: int) -> None:
-    """Against the posterior of e on a grid: prod_i ((1 - e) q_i(gold) + e (1 - q_i(gold)) / (K - 1)) Beta(e)."""
-    rng = np.random.default_rng(options)
-    posterior = rng.dirichlet(np.full(options, 0.3), 200)
-    gold = np.where(rng.random(200) < 0.3, posterior.argmin(axis=1), posterior.argmax(axis=1))
-    moved = SharedMistakes(2.0, 6.0).given_gold(posterior, gold, np.full(200, options))
-    e, q = np.linspace(1e-4, 1 - 1e-4, 4000), posterior[np.arange(200), gold]
-    logs = np.log((1 - e)[:, None] * q + e[:, None] * (1 - q) / (options - 1)).sum(axis=1) + stats.beta(2, 6).logpdf(e)
-    exact = np.exp(logs - logs.max())
-    mean = (e @ exact) / exact.sum()
-    assert moved.mean == pytest.approx(mean, abs=0.02)
-
-
 def test_the_posterior_allows_for_a_truth_that_labels_do_not_show() -> None:
     """With truth z' = another class with probability e, each as likely, P(z' = k) is summed over what labels show."""
     q, e = np.array([[0.7, 0.2, 0.1]]), 0.25
@@ -124,12 +104,3 @@ def test_confidence_never_exceeds_what_shared_mistakes_leave() -> None:
     for kind, least in (("people", 0.05), ("models", 0.25)):
         found = estimate(made, kind=kind)
         assert found.shared_error[0] == least and found.posterior.max() <= 1 - least + 1e-9
-
-
-def test_gold_says_how_often_annotators_are_wrong_together() -> None:
-    """On a fifth of the items all are drawn to another label: gold on a third of the table shows it, and only gold."""
-    made, truth = erring_together(1, 0.2)
-    gold = np.where(np.arange(len(truth)) % 3 == 0, truth, -1)
-    found = estimate(made, kind="people", gold=gold)
-    assert estimate(made, kind="people").shared_error[0] == 0.05
-    assert 0.08 < found.shared_error[0] < 0.25

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from realm.crowd.estimate import estimate
-from realm.crowd.tables import contradictions, expertise_table, labels_table
+from realm.crowd.tables import expertise_table, labels_table
 
-from .crowds import coins, known_estimate, mixtures, simulate, table
+from .crowds import simulate, table
 
 
 def test_table_columns_order_and_agreement():
@@ -53,37 +53,3 @@ def test_labels_table_says_label_runner_up_votes_and_whether_the_majority_disagr
     assert frame["majority_disagrees"].tolist() == [False, False, True, False], "a tie is no disagreement"
     np.testing.assert_allclose(frame["confidence"], [0.7, 0.6, 0.9, 0.4])
     assert frame["item"].tolist() == ["i0", "i1", "i2", "i3"]
-
-
-def test_labels_table_agrees_with_the_table_one_item_at_a_time():
-    crowd = simulate(0, annotators=9, labels_each=40, per_item=4, options=4)
-    made = crowd.annotations
-    shares = known_estimate(made, coins(np.full(9, 0.7), 4), crowd.log_probs).posterior
-    frame = labels_table(made, shares)
-    for i in range(made.n_items):
-        given_labels = made.label[made.offsets[i] : made.offsets[i + 1]]
-        votes = np.bincount(given_labels, minlength=4)
-        best = int(shares[i].argmax())
-        assert frame["label"][i] == made.label_name(i, best)
-        assert frame["majority_disagrees"][i] == (votes.max() > votes[best])
-        assert sorted(frame["labels_given"][i].split(", ")) == sorted(f"c{k} {votes[k]}" for k in range(4) if votes[k])
-
-
-def test_contradictions_are_items_on_which_model_and_reliable_annotators_are_both_sure():
-    item = np.repeat(np.arange(4), 3)
-    label = np.array([0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0])
-    made = table(item, np.tile([0, 1, 2], 4), label, n_items=4, n_annotators=3, options=2)
-    log_probs = np.log([[0.95, 0.05], [0.9, 0.1], [0.02, 0.98], [0.4, 0.6]])
-    guess = known_estimate(made, mixtures([0.8, 0.8, 0.1], [0.5, 0.5]), log_probs)
-    frame = contradictions(made, log_probs, guess)
-    assert frame["item"].tolist() == ["i2", "i1"]
-    assert frame["model"].tolist() == ["c1", "c0"]
-    assert frame["annotators_say"].tolist() == ["c0", "c1"]
-    assert frame["annotators_confidence"].tolist() == pytest.approx([81 / 82, 81 / 82], abs=0.01), "the model left out"
-    assert frame["conflict"].tolist() == pytest.approx([0.98 * 81 / 82, 0.9 * 81 / 82], abs=0.01)
-
-
-def test_unreliable_annotators_contradict_nobody():
-    made = table([0, 0, 0], [0, 1, 2], [0, 0, 0], n_items=1, n_annotators=3, options=2)
-    log_probs = np.log([[0.02, 0.98]])
-    assert len(contradictions(made, log_probs, known_estimate(made, mixtures([0.4] * 3, [0.5, 0.5]), log_probs))) == 0

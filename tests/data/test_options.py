@@ -54,13 +54,6 @@ def test_options_in_columns() -> None:
         Annotations.from_pandas(source.assign(label=["blue", "no"]), options="o1, o9")
 
 
-def test_gold_may_have_another_form() -> None:
-    source = pd.DataFrame({"text": ["q1", "q2"], "annotator": ["w", "w"], "options": OPTIONS, "label": ["blue", "no"]})
-    read = Annotations.from_pandas(source.assign(gold=[0, None]))
-    assert read.gold is not None
-    assert read.gold.tolist() == [0, -1]
-
-
 def test_two_readings_that_differ_ask_for_label_form() -> None:
     options = [["1", "0"], ["0", "1"]]
     with pytest.raises(RealmError, match=r"row 1: the label '0' can be read as index and as text.*`label_form="):
@@ -69,25 +62,10 @@ def test_two_readings_that_differ_ask_for_label_form() -> None:
     assert table(["0", "0"], options, label_form="index").label.tolist() == [0, 0]
 
 
-def test_two_readings_that_agree_are_no_trouble() -> None:
-    assert table(["0", "1"], [["0", "1"], ["0", "1"]]).label.tolist() == [0, 1]
-
-
 @pytest.mark.parametrize("labels", [[3, 0], ["D", "A"], ["mauve", "no"], ["blue", 0]])
 def test_a_label_that_is_no_option(labels: list[Any]) -> None:
     with pytest.raises(RealmError, match="is none of the item's options"):
         table(labels)
-
-
-def test_too_few_and_too_many_options() -> None:
-    with pytest.raises(RealmError, match="row 2: an item needs two options"):
-        table([0, 0], [["a", "b"], ["a"]])
-    with pytest.raises(RealmError, match="row 1: 27 options; an item can have 26"):
-        table([0, 0], [[str(k) for k in range(27)], ["a", "b"]])
-
-
-def test_an_option_listed_twice_is_meant_the_first_time() -> None:
-    assert table(["b", "x"], [["a", "b", "b"], ["x", "y"]]).label.tolist() == [1, 0]
 
 
 def test_the_same_question_with_other_options_is_another_item() -> None:

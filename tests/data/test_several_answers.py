@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from itertools import product
 from typing import Any
 
 import pytest
@@ -58,12 +57,6 @@ def test_labels_with_a_separator_stay_labels(labels: list[str]) -> None:
     assert given(table) == labels and not table.ledger.counts and not table.ledger.warnings
 
 
-def test_numbers_with_a_comma_are_said(tmp_path: object) -> None:
-    table = read(["1", "5", "1,5", "2"])
-    assert given(table) == ["1", "5", "1,5", "2"] and "'1,5'" in table.ledger.warnings[0]
-    assert not read(["1", "5", "1.5", "2"]).ledger.warnings
-
-
 def test_a_label_that_is_listed_is_one() -> None:
     assert given(read(["A", "B", "A|B"], labels=["A", "B", "A|B"])) == ["A", "B", "A|B"]
     assert given(read(["A", "B", "A|B"], map_labels={"A|B": "both"})) == ["A", "B", "both"]
@@ -74,14 +67,6 @@ def test_one_answer_in_a_list_is_that_answer() -> None:
     with pytest.raises(RealmError, match="no label"):
         read(['["A"]', "[]", '["B"]'])
     assert given(read(['["A"]', "[]", '["B"]'], missing="drop")) == ["A", "B"]
-
-
-def test_items_with_their_own_options_are_let_be() -> None:
-    records = [
-        {"text": "t", "annotator": who, "label": label, "options": ["A", "B", "A|B"]}
-        for who, label in zip("vwx", ["A", "B", "A|B"], strict=True)
-    ]
-    assert Annotations.from_list(records).n_annotations == 3
 
 
 def test_an_export_that_lists_answers_has_no_joined_ones() -> None:
@@ -124,9 +109,3 @@ def test_drawn_tables(seed: int, separator: str) -> None:
     labels = [separator.join(cell) for cell in cells]
     table = read(labels, multi="first")
     assert given(table) == [cell[0] for cell in cells] and table.ledger.counts == {SEVERAL_FIRST: n_several}
-
-
-def test_two_questions_in_one_cell_are_labels() -> None:
-    """Every pair of two questions occurs and no answer alone: nothing says that these are several answers of one."""
-    labels = ["|".join(pair) for pair in product(["yes", "no"], ["sure", "unsure"])]
-    assert given(read(labels)) == labels

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from realm import Annotations
-from realm.data.times import read_durations, read_times, written
+from realm.data.times import read_times, written
 from realm.data.write import write_table
 from realm.runs.annotations_file import read_annotations, write_annotations
 
@@ -43,17 +43,6 @@ def test_a_time_however_it_is_written(cell) -> None:
 @pytest.mark.parametrize("cell", ["yesterday", "", "nan", "Thu Mar 05 04:00:00 XYZ 2026", -5.0, 1e30, "20261399"])
 def test_what_is_no_time_is_none(cell) -> None:
     assert np.isnan(read_times(pa.array([cell]))).all()
-
-
-def test_a_date_of_eight_digits_is_a_date() -> None:
-    assert read_times(pa.array(["20260305"]))[0] == NOON - 12 * 3600
-
-
-def test_durations() -> None:
-    assert read_durations(pa.array(["2.5", "x", None, "-1"])).tolist() == pytest.approx(
-        [2.5, *[np.nan] * 3], nan_ok=True
-    )
-    assert read_durations(pa.array([3, None])).tolist() == pytest.approx([3.0, np.nan], nan_ok=True)
 
 
 def test_what_is_written_is_read_back_to_the_microsecond() -> None:
@@ -91,16 +80,9 @@ def test_a_table_keeps_its_times_and_another_is_what_it_was(tmp_path) -> None:
 
 def test_times_that_cannot_be_read_are_counted_and_never_an_error() -> None:
     table = Annotations.from_pandas(frame(created_at=["soon", "2026-03-05", "", "2026-03-06"]))
-    assert any("1 of 3 times cannot be read" in text for text in table.ledger.warnings)
+    assert any("1 times cannot be read" in text for text in table.ledger.warnings)
     assert not Annotations.from_pandas(frame(created_at=["2026-03-05"] * 4)).ledger.warnings
     assert Annotations.from_pandas(frame(created_at=["soon"] * 4)).created_at is None
-
-
-def test_a_column_may_be_named_for_it() -> None:
-    table = Annotations.from_pandas(
-        frame(when=[NOON] * 4, seconds=[1, 2, 3, 4]), created_at="when", lead_time="seconds"
-    )
-    assert table.created_at.tolist() == [NOON] * 4 and table.lead_time.tolist() == [1, 2, 3, 4]
 
 
 def test_exports_keep_theirs(tmp_path) -> None:
@@ -154,18 +136,7 @@ def test_check_tells_of_drift(tmp_path, realm_cli) -> None:
     assert "accuracy fell from" in output and "'a0'" in output and "labels per hour" in output
     code, output, _ = realm_cli("check", tmp_path / "drift.csv", "--json")
     rows = json.loads(output)["over_time"]
-    assert [row["annotator"] for row in rows if row["drift"] and row["drift"]["beyond_chance"]] == ["a0"]
+    assert [row["annotator"] for row in rows if row["changed"]] == ["a0"]
     write_table(crowd(12, 60, seed=4), tmp_path / "steady.csv")
     code, output, _ = realm_cli("check", tmp_path / "steady.csv")
     assert code == 0 and "accuracy fell" not in output
-
-
-def test_the_table_shows_them() -> None:
-    from realm.crowd.estimate import estimate
-    from realm.crowd.tables import expertise_table
-    from tests.crowd.test_drift import crowd
-
-    table = crowd(12, 120, slack=1, seed=4)
-    people = expertise_table(table, estimate(table))
-    assert people.set_index("annotator").loc["a0", "notes"].startswith("accuracy fell")
-    assert people["labels_per_hour"].iloc[0] == pytest.approx(60, rel=0.2)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -105,33 +103,11 @@ def test_items_without_annotations_are_kept(tmp_path: Path) -> None:
     same(table, read)
 
 
-def test_cells_are_written_exactly_as_they_are(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"text": ["=SUM(A1)", "-x"], "annotator": ["@w", "+v"], "label": ["=a", "-b"]})
-    write_table(Annotations.from_pandas(frame), tmp_path / "t.csv")
-    assert '"=SUM(A1)","@w","=a"' in (tmp_path / "t.csv").read_text()
-
-
 def test_a_label_order_that_the_table_cannot_tell_does_not_follow() -> None:
     frame = pd.DataFrame({"text": list("ab"), "annotator": "w", "label": ["lo", "hi"]})
     assert labels_follow(Annotations.from_pandas(frame))
     assert not labels_follow(Annotations.from_pandas(frame, labels=["lo", "hi"]))
     assert not labels_follow(Annotations.from_pandas(frame, labels=["hi", "lo", "mid"]))
-
-
-def test_label_sets_of_tasks_that_no_longer_follow_from_their_annotations() -> None:
-    """A label that survives only in a superseded annotation stays in its task, and one `labels` cannot say so."""
-    rows = [
-        ("a", "w", "x", "t"),
-        ("a", "w", "y", "t"),
-        ("b", "w", "x", "t"),
-        ("b", "w", "q", "u"),
-        ("c", "w", "p", "u"),
-    ]
-    rows += [("c", "w", "p", "u"), ("c", "w", "q", "u"), ("d", "w", "y", "t"), ("b", "w", "y", "t")]
-    frame = pd.DataFrame(rows, columns=["text", "annotator", "label", "task"])
-    table = Annotations.from_pandas(frame, repeats="last")
-    assert {task.name: task.labels for task in table.tasks} == {"t": ("x", "y"), "u": ("p", "q")}
-    assert not labels_follow(table)
 
 
 def test_where_it_cannot_be_written(tmp_path: Path) -> None:
@@ -142,20 +118,3 @@ def test_where_it_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(RealmError, match="cannot be written"):
         write_table(table, tmp_path / "file" / "t.csv")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
-
-
-def test_to_arrow_and_to_pandas_say_the_same() -> None:
-    frame = pd.DataFrame(
-        {
-            "text": list("abca"),
-            "task": list("ttut"),
-            "annotator": list("wvww"),
-            "label": list("xyzy"),
-            "gold": list("xyzx"),
-        }
-    )
-    table = Annotations.from_pandas(frame, labels=["x", "y", "z"])
-    pandas = table.to_pandas()
-    arrow = to_arrow(table).to_pandas()
-    assert arrow.astype(object).replace({np.nan: None}).equals(pandas.astype(object).replace({np.nan: None}))
-    assert isinstance(to_arrow(table), pa.Table)

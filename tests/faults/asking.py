@@ -77,7 +77,7 @@ def train_runs(folder: Path) -> dict[str, AskedRun]:
         words = ["train", str(folder / f"{name}.csv"), "--model", save_tiny(folder / f"{name}-model", kind)]
         words += ["--output", str(folder / name), "--steps", "2", "--max-length", "128", "--seed", "1"]
         if name == "pairs":
-            words += ["--text", "hypothesis", "--context", "text", "--answers", "letters"]
+            words += ["--text", "hypothesis", "--context", "text"]
         code, _, error = run_command(words)
         assert code == 0, error
         runs[name] = AskedRun(name, folder / name)
@@ -170,14 +170,14 @@ WRONG_COSTS: dict[str, bytes] = {
     "costs with an open quote": b'annotator,cost\n"w0,1\n',
     "costs of zeros": b"\x00" * 40,
 }
-COMMANDS = ("predict", "evaluate", "relabel", "export", "report")
+COMMANDS = ("predict", "evaluate", "relabel", "report")
 
 
 def make_case(seed: int, folder: Path, runs: dict[str, AskedRun]) -> Case:
     """The try of a seed, with its files in the folder."""
     generator = random.Random(f"asking {seed}")
     folder.mkdir(parents=True, exist_ok=True)
-    command = generator.choices(COMMANDS, [8, 6, 3, 3, 1])[0]
+    command = generator.choices(COMMANDS, [8, 6, 3, 2])[0]
     run = runs[generator.choice(sorted(runs))]
     case = Case("", [command, str(run.folder)], run)
     if command in ("predict", "evaluate"):
@@ -245,34 +245,26 @@ def _relabelled(case: Case, folder: Path, generator: random.Random) -> None:
         else:
             budget = value
     case.name = case.name or "a queue"
-    format = generator.choice(["csv", "label-studio"])
-    case.output = folder / ("again.csv" if format == "csv" else "again.json")
-    case.words += ["--budget", str(budget), *flags, "--format", format, "--output", str(case.output), "--raw"]
+    case.output = folder / "again.csv"
+    case.words += ["--budget", str(budget), *flags, "--output", str(case.output), "--raw"]
 
 
 def _written_out(case: Case, folder: Path, generator: random.Random) -> None:
     command = case.words[0]
-    case.output = folder / ("out.html" if command == "report" else generator.choice(["out.csv", "out.json"]))
+    case.output = folder / "out.html"
     flags: list[str] = ["--output", str(case.output)]
-    if command == "export":
-        case.columns = {"text": generator.choice(["text", "review", "a b"])}
-        studio = ["--format", "label-studio", "--text", case.columns["text"], "--control", "=x"]
-        flags += ["--raw"] if case.output.suffix == ".csv" else studio
-    elif generator.random() < 0.5:
+    if generator.random() < 0.5:
         flags.append("--pseudonymise")
     if generator.random() < 0.4:
         case.refuse = True
-        own = "labels.csv" if command == "export" else "expertise.csv"
         (folder / "there.csv").write_text("mine\n")
         wrong = {
             "a file that is there": ["--output", str(folder / "there.csv")],
             "a folder for an output": ["--output", str(folder)],
-            "the run's own file": ["--output", str(case.run.folder / own), "--overwrite"],
+            "the run's own file": ["--output", str(case.run.folder / "expertise.csv"), "--overwrite"],
             "a file of the model": ["--output", str(case.run.folder / "model" / "x.csv")],
             "a flag that is none": ["--nosuch"],
         }
-        if command == "export":
-            wrong["a text under the name of the id"] = [*flags, "--format", "label-studio", "--text", "item"]
         case.name, flags = pick(generator, wrong)
     case.name = case.name or command
     case.words += flags

@@ -44,16 +44,14 @@ def make_stage(root: Path) -> dict[str, Command]:
     model = save_tiny(root / "model", "bert", layers=1, width=16)
     labels, test, run = str(root / "labels.csv"), str(root / "test.csv"), str(root / "run")
     flags = ("--model", model, "--steps", "4", "--batch-size", "8", "--micro-batch-size", "4")
-    train = ("train", labels, *flags, "--save-steps", "2", "--logging-steps", "2")
+    train = ("train", labels, *flags, "--save-steps", "2")
     compare = ("compare", labels, "--test", test, *flags, "--methods", "noisy,realm", "--seeds", "1")
     commands = [
-        Command("import", ("import", labels), "table.csv"),
-        Command("import-parquet", ("import", labels), "table.parquet"),
+        Command("check", ("check", labels), "table.csv", flag="--write"),
+        Command("check-parquet", ("check", labels), "table.parquet", flag="--write"),
         Command("simulate", ("simulate", test, "--pool", "0.9,0.5"), "simulated.csv"),
         Command("aggregate", ("aggregate", labels), "aggregated.csv"),
         Command("predict", ("predict", run, test), "answers.csv"),
-        Command("export", ("export", run), "labels.csv"),
-        Command("export-label-studio", ("export", run, "--format", "label-studio"), "labels.json"),
         Command("relabel", ("relabel", run), "queue.csv"),
         Command("report", ("report", run), "page.html"),
         Command("train", train, "run", ("--resume",)),

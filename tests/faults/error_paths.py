@@ -40,8 +40,8 @@ def make_lines(folder: Path) -> dict[str, list[str]]:
         "one in a zip": ["check", str(folder / "missing.zip")],
         "a row too long": ["check", str(folder / "ragged.csv")],
         "a damaged Parquet file": ["check", str(folder / "cut.parquet")],
-        "a line cut short": ["import", str(folder / "lines.jsonl"), "--output", other],
-        "an output that exists": ["import", str(good), "--output", str(table)],
+        "a line cut short": ["check", str(folder / "lines.jsonl"), "--write", other],
+        "an output that exists": ["check", str(good), "--write", str(table)],
         "no such file": ["aggregate", str(folder / "absent.csv"), "--output", other],
     }
 

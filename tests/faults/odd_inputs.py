@@ -332,12 +332,12 @@ def make_case(seed: int, folder: Path) -> Case:
     """The try of a seed, with its files in the folder."""
     generator = random.Random(seed)
     rows = known_table(generator)
-    command = generator.choice(["check", "import", "aggregate", "simulate"])
+    command = generator.choice(["check", "write", "aggregate", "simulate"])
     kind = generator.choices(["lossless", "table", "bytes", "flags", "doccano"], [10, 4, 6, 3, 2])[0]
     if command == "simulate" and kind in ("table", "doccano"):
         kind = "lossless"
     folder.mkdir(parents=True, exist_ok=True)
-    case = Case(kind, [command])
+    case = Case(kind, ["check" if command == "write" else command])
     flags: list[str] = []
     if kind == "doccano":
         name, content = per_annotator(rows, generator)
@@ -371,9 +371,9 @@ def make_case(seed: int, folder: Path) -> Case:
         path = folder / name
         path.write_bytes(content)
     case.words += [str(path), *flags]
-    if command in ("import", "simulate"):
+    if command in ("write", "simulate"):
         case.output = folder / generator.choice(["out.csv", "out.parquet"])
-        case.words += ["--output", str(case.output)]
+        case.words += ["--write" if command == "write" else "--output", str(case.output)]
     if command in ("check", "aggregate", "simulate"):
         case.words.append("--json")
     if command == "aggregate":
@@ -418,7 +418,7 @@ def judge(case: Case, code: int, out: str, error: str) -> tuple[str, str]:
 def _complaint(case: Case, out: str) -> str:
     command = case.words[0]
     texts = {text for text, _, _ in case.truth}
-    if command == "check":
+    if command == "check" and case.output is None:
         report = json.loads(out)
         found = (report["items"], report["annotators"], report["annotations"])
         expected = (len(texts), len({who for _, who, _ in case.truth}), len(case.truth))

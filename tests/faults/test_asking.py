@@ -51,7 +51,7 @@ def test_finished_runs_are_asked_by_the_hundred(tmp_path: Path, runs: dict[str, 
 def test_every_kind_of_question_is_asked(tmp_path: Path, runs: dict[str, AskedRun]) -> None:
     cases = [make_case(seed, tmp_path / str(seed), runs) for seed in range(2500)]
     kinds = {*LOSSLESS, *WRONG_FLAGS, *WRONG_COSTS, *(name for name in WRONG_BYTES if name not in READABLE)}
-    kinds |= {*wrong_tables("evaluate", runs["pairs"].columns), "the run's own file", "a text under the name of the id"}
+    kinds |= {*wrong_tables("evaluate", runs["pairs"].columns), "the run's own file"}
     names = {case.name for case in cases}
     assert names >= kinds, kinds - names
     assert {case.words[0] for case in cases} == {*COMMANDS}
@@ -101,5 +101,5 @@ def test_the_judge_sees_what_is_wrong(tmp_path: Path, runs: dict[str, AskedRun])
     )
     assert judge(asked, 0, json.dumps(figures | {"items": 3}), "")[0] == "wrong"
     assert judge(asked, 0, json.dumps(figures), "")[0] == "wrong"
-    refused = Case("x", ["export"], run, refuse=True)
+    refused = Case("x", ["report"], run, refuse=True)
     assert judge(refused, 0, "", "")[0] == "wrong" and judge(refused, 2, "", "error: no")[0] == "refused"

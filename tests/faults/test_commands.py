@@ -22,7 +22,7 @@ from tests.faults.victim import realm
 from tests.forked import start
 
 NAMES = (
-    *("import", "import-parquet", "simulate", "aggregate", "predict", "export", "export-label-studio", "relabel"),
+    *("check", "check-parquet", "simulate", "aggregate", "predict", "relabel"),
     *("report", "train", "compare", "demo", "models-get"),
 )
 FILES = NAMES[: NAMES.index("train")]
@@ -159,7 +159,7 @@ def test_a_folder_with_something_else_is_still_refused(stage, tmp_path) -> None:
 
 def test_what_is_swept_is_ours_alone(stage, tmp_path) -> None:
     """Half-written files of this very output go; other outputs', other people's and links stay."""
-    whole = stage.whole("import")
+    whole = stage.whole("check")
     abandoned = tmp_path / ".table.csv.realm-a1b2c3d4.csv"
     abandoned.write_text("half")
     others = [
@@ -258,7 +258,7 @@ def run_to_its_end(act: Callable[..., None], *args: Any) -> int:
     return process.exitcode
 
 
-@pytest.mark.parametrize("name", each("import", "predict", "compare"))
+@pytest.mark.parametrize("name", each("check", "predict", "compare"))
 def test_a_disk_that_is_full_in_the_middle_of_a_file(name, stage, tmp_path) -> None:
     """No file may be longer than some bytes: the write fails, not the opening."""
     whole = stage.whole(name)
@@ -274,7 +274,7 @@ def test_a_disk_that_is_full_in_the_middle_of_a_file(name, stage, tmp_path) -> N
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "capset"), reason="needs Linux, to take rights from root")
-@pytest.mark.parametrize("name", each("import", "predict", "report", "train", "compare"))
+@pytest.mark.parametrize("name", each("check", "predict", "report", "train", "compare"))
 def test_a_folder_in_which_nothing_may_be_written(name, stage, tmp_path) -> None:
     whole = stage.whole(name)
     folder, said = tmp_path / "x", tmp_path / "said"

@@ -61,7 +61,7 @@ def test_every_kind_of_odd_input_is_tried(tmp_path: Path) -> None:
 
 def test_the_harness_sees_what_is_wrong(tmp_path: Path) -> None:
     """A judge who never complains proves nothing."""
-    case = Case("x", ["import", "t.csv"], truth=Counter({("a", "w", "x"): 1}), output=tmp_path / "out.csv")
+    case = Case("x", ["check", "t.csv"], truth=Counter({("a", "w", "x"): 1}), output=tmp_path / "out.csv")
     assert case.output is not None
     case.output.write_text("text,annotator,label\na,w,x\n")
     assert judge(case, 0, "", "") == ("read", "")

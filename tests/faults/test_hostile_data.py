@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -53,7 +54,8 @@ def hostile(tiny_model, tmp_path_factory, realm_cli):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         spoken["check"] = realm_cli("check", labels)
-        flags = ("--model", tiny_model("causal"), "--answers", "letters", "--steps", 2, "--instruction", SNEAKY)
+        (folder / "settings.yaml").write_text(json.dumps({"answers": "letters", "instruction": SNEAKY}))
+        flags = ("--model", tiny_model("causal"), "--config", folder / "settings.yaml", "--steps", 2)
         spoken["train"] = realm_cli("train", labels, *flags, "--output", run)
         spoken["report"] = realm_cli("report", run)
         spoken["relabel"] = realm_cli("relabel", run, "--output", folder / "queue.csv")
@@ -61,7 +63,6 @@ def hostile(tiny_model, tmp_path_factory, realm_cli):
         spoken["predict"] = realm_cli("predict", run, labels, "--output", folder / "answers.csv")
         spoken["evaluate"] = realm_cli("evaluate", run, labels)
         spoken["aggregate"] = realm_cli("aggregate", labels, "--output", folder / "aggregated.csv")
-        spoken["export"] = realm_cli("export", run, "--output", folder / "export.csv")
     return folder, run, spoken
 
 

@@ -279,9 +279,8 @@ def test_commands_that_need_the_model_end_with_two(name, change, message, subjec
             code, output, error = realm_cli(*words)
             assert code == 2 and message in error and "Traceback" not in output + error, (words[0], error)
         assert not out.exists()
-        for command in ("export", "relabel"):  # neither needs the model, nor does the report
-            code, _, error = realm_cli(command, run, "--output", run.parent / f"{command}.csv")
-            assert code == 0, error
+        # these do not need the model
+        assert realm_cli("relabel", run, "--output", run.parent / "relabel.csv")[0] == 0
         assert realm_cli("report", run)[0] == 0
 
 

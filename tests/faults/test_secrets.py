@@ -47,8 +47,6 @@ def test_no_secret_is_written_or_printed(spelled, tmp_path) -> None:
     commands = [
         ["train", labels, *flags, *more, "--output", str(runs / "run")],
         ["predict", str(runs / "run"), test, "--output", str(runs / "answers.csv")],
-        ["export", str(runs / "run"), "--output", str(runs / "labels.csv")],
-        ["export", str(runs / "run"), "--format", "label-studio", "--output", str(runs / "labels.json")],
         ["relabel", str(runs / "run"), "--output", str(runs / "queue.csv")],
         ["report", str(runs / "run"), "--output", str(runs / "page.html")],
         [*compare, "--output", str(runs / "compared")],

@@ -13,21 +13,17 @@ import pandas as pd
 import pytest
 from safetensors.numpy import load_file
 
-from realm.errors import RealmError
 from realm.runs import Run
 from tests.forked import run_together
 from tests.invariant.two_processes import (
     CASES,
     MORE,
-    SHARDED,
     Case,
     fail_to_write,
     run_case,
     run_cases,
     run_command,
-    run_sharded,
     write_runs,
-    write_sharded,
     writing_trainer,
 )
 from tests.tiny import crowd, save_tiny
@@ -74,31 +70,6 @@ def test_two_processes_follow_the_trajectory_of_one_in_every_other_configuration
     run_together(run_cases, list(MORE), models, tmp_path, timeout=900)
     for name in MORE:
         print(name, compare(name, MORE[name], models, tmp_path))
-
-
-@pytest.mark.slow
-def test_a_sharded_model_follows_the_trajectory_of_one_process(models, tmp_path) -> None:
-    run_together(run_sharded, list(SHARDED), models, tmp_path, timeout=900)
-    for name, case in SHARDED.items():
-        print(name, compare(name, case, models, tmp_path))
-
-
-@pytest.mark.slow
-def test_a_sharded_run_is_written_and_resumed(models, tmp_path) -> None:
-    model = str(models / "causal")
-    run_together(write_sharded, model, tmp_path)
-    writing_trainer(model, tmp_path / "alone", train_layers=0, eval_strategy="steps", eval_steps=3).train()
-    alone = Run.open(tmp_path / "alone")
-    with pytest.raises(RealmError, match="written with FSDP"):
-        writing_trainer(model, tmp_path / "whole", train_layers=0).train(resume_from_checkpoint=True)
-    for name in ("whole", "stopped"):
-        run = Run.open(tmp_path / name)
-        trained = [opened.channel_summary["expertise_trained"] for opened in (run, alone)]
-        np.testing.assert_allclose(*trained, rtol=1e-5, atol=1e-5)
-        np.testing.assert_allclose(run.log_probs, alone.log_probs, rtol=1e-4, atol=1e-4)
-        for here, there in zip(run.metrics["history"], alone.metrics["history"], strict=True):
-            assert here == pytest.approx(there, rel=1e-4, abs=1e-4)
-        _ = run.scorer
 
 
 def test_only_the_first_process_writes(models, tmp_path) -> None:
@@ -150,8 +121,9 @@ LAUNCHERS = {
 def test_the_command_runs_unchanged_under_a_launcher(launcher, models, realm_cli, tmp_path) -> None:
     """Without one, the processes are given what `torchrun` would give them."""
     crowd(40, per_item=1).to_pandas().to_csv(tmp_path / "labels.csv", index=False)
+    (tmp_path / "c.yaml").write_text("logging_steps: 1\n")
     flags = ["train", tmp_path / "labels.csv", "--model", models / "bert", "--steps", 5, "--batch-size", 8]
-    words = [str(word) for word in [*flags, "--micro-batch-size", 4, "--logging-steps", 1, "--output"]]
+    words = [str(word) for word in [*flags, "--micro-batch-size", 4, "--config", tmp_path / "c.yaml", "--output"]]
     if launcher is None:
         run_together(run_command, [*words, str(tmp_path / "two")], tmp_path / "said")
         said = "".join((tmp_path / f"said.{rank}").read_text() for rank in range(2))

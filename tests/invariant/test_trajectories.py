@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -18,6 +20,14 @@ def run(model, table, folder, micro, accumulation, **settings):
         model, table, folder, per_device_train_batch_size=micro, gradient_accumulation_steps=accumulation, **settings
     )
     return trajectory(made)
+
+
+def cut(micro, accumulation=1, world=1, rank=0, unit="item", grouping=True):
+    """What a sampler reads of a config: how an effective batch is cut."""
+    return SimpleNamespace(
+        batch_unit=unit, per_device_train_batch_size=micro, gradient_accumulation_steps=accumulation, world_size=world,
+        process_index=rank, effective_batch_size=micro * accumulation * world, seed=3, length_grouping=grouping,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", ["seq2seq", "causal", "bert"])
@@ -98,17 +108,7 @@ def test_an_epoch_covers_every_unit_once_for_any_layout_and_process_count(groupi
     lengths = np.random.default_rng(0).integers(3, 30, size=table.n_items)
 
     def sampler(micro, accumulation, world=1, rank=0):
-        return EffectiveBatchSampler(
-            table,
-            lengths,
-            unit=unit,
-            micro_size=micro,
-            accumulation=accumulation,
-            world_size=world,
-            rank=rank,
-            seed=3,
-            length_grouping=grouping,
-        )
+        return EffectiveBatchSampler(table, lengths, cut(micro, accumulation, world, rank, unit, grouping))
 
     one = sampler(32, 1)
     expected = [sorted(np.concatenate([g.annotations for g in batch])) for batch in one]
@@ -130,7 +130,7 @@ def test_length_grouping_saves_padding() -> None:
     lengths = np.random.default_rng(0).integers(3, 60, size=table.n_items)
 
     def padded(grouping):
-        made = EffectiveBatchSampler(table, lengths, micro_size=16, accumulation=1, length_grouping=grouping)
+        made = EffectiveBatchSampler(table, lengths, cut(16, grouping=grouping))
         return sum(len(batch) * max(lengths[g.item] for g in batch) for batch in made)
 
     assert padded(True) < 0.75 * padded(False)

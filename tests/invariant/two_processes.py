@@ -79,15 +79,6 @@ def processes() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
-SHARDED = {
-    "full": Case("seq2seq", micro=2),
-    "lora-annotation-dense": Case("causal", settings=LORA | ANNOTATION | DENSE | SHARED),
-    "full-cloze": Case("causal", table={"n_items": 50, "tasks": 2}, settings={"answers": "cloze"}),
-    "em-gold": Case("bert", settings={"expertise_update": "em"} | GOLD),
-    "float32": Case("causal", double=False, settings=SHARED),
-}
-
-
 def run_case(case: Case, models: Path, folder: Path) -> dict[str, np.ndarray]:
     """Twenty steps: the loss of each step as this process sees it, omega after each, and what they led to."""
     from tests.tiny import crowd
@@ -117,46 +108,6 @@ def run_cases(names: list[str], models: Path, output: Path) -> None:
     rank = os.environ.get("RANK", "0")
     for name in names:
         np.savez(output / f"{name}.{rank}.npz", **run_case({**CASES, **MORE}[name], models, output / "run"))
-
-
-def run_sharded(names: list[str], models: Path, output: Path) -> None:
-    """Run these cases with the backbone sharded. Its parameters are other tensors then, so weights are not kept."""
-    allow_sharding_on_processors()
-    for name in names:
-        case = SHARDED[name]
-        found = run_case(replace(case, settings=case.settings | {"fsdp": True}), models, output / "run")
-        del found["weights"]
-        np.savez(output / f"{name}.{os.environ['RANK']}.npz", **found)
-
-
-def write_sharded(model: str, output: Path) -> None:
-    """A sharded run to the end, and one that is stopped and resumed."""
-    from tests.invariant.test_resume import StopAt
-
-    allow_sharding_on_processors()
-    settings = {"fsdp": True, "train_layers": 0, "eval_strategy": "steps", "eval_steps": 3}
-    writing_trainer(model, output / "whole", **settings).train()
-    stopped = writing_trainer(model, output / "stopped", **settings)
-    stopped.add_callback(StopAt(5))
-    with contextlib.suppress(KeyboardInterrupt):
-        stopped.train()
-    writing_trainer(model, output / "stopped", **settings).train(resume_from_checkpoint=True)
-
-
-def allow_sharding_on_processors() -> None:
-    """PyTorch shards over gloo as over nccl; Accelerate wants an accelerator for it, and is told that there is one."""
-    from accelerate.state import AcceleratorState, PartialState
-    from accelerate.utils import DistributedType
-
-    begin = AcceleratorState.__init__
-
-    def begin_sharded(self: Any, *args: Any, fsdp_plugin: Any = None, **kwargs: Any) -> None:
-        begin(self, *args, fsdp_plugin=fsdp_plugin, **kwargs)
-        if fsdp_plugin is not None:
-            self.distributed_type, self.fsdp_plugin = DistributedType.FSDP, fsdp_plugin
-            PartialState._shared_state["distributed_type"] = DistributedType.FSDP
-
-    AcceleratorState.__init__ = begin_sharded
 
 
 WRITING = {

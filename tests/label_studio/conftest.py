@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from realm.label_studio import Project, Server, pull
+from realm.integrations.label_studio import Project, Server, pull
 from realm.runs import Run
 from tests.label_studio.fake_server import REFRESH_TOKEN, FakeLabelStudio, serving
 from tests.report.folders import write_run

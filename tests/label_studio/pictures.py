@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from realm.label_studio import Project, Server, pull, push
+from realm.integrations.label_studio import Project, Server, pull, push
 from realm.runs import Run
 from tests.label_studio.real_server import PASSWORD, ROOT, Person, RealServer
 from tests.report.folders import write_run

@@ -18,8 +18,7 @@ import pytest
 from realm.data.readers.label_studio import CANCELLED
 from realm.data.write import to_arrow
 from realm.errors import RealmError
-from realm.label_studio import Project, Server, pull, push
-from realm.label_studio.pull import UPDATED
+from realm.integrations.label_studio import Project, Server, pull, push
 from realm.runs import Run
 from tests.label_studio.real_server import PROGRAM, Person, RealServer
 from tests.tiny import COLOURS, save_tiny, sentences
@@ -33,7 +32,7 @@ CONFIG = (
     + "".join(f'<Choice value="{colour}"/>' for colour in COLOURS)
     + "</Choices></View>"
 )
-push_module = sys.modules["realm.label_studio.push"]
+push_module = sys.modules["realm.integrations.label_studio"]
 
 
 class Round:
@@ -116,7 +115,7 @@ def runs(round: Round, tmp_path_factory: pytest.TempPathFactory, realm_cli) -> d
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LABEL_STUDIO_API_KEY", round.key)
         labels = folder / "labels.parquet"
-        words = ("pull", "label-studio", "--url", round.server.url, "--project", round.number, "--output", labels)
+        words = ("label-studio", "pull", "--url", round.server.url, "--project", round.number, "--output", labels)
         code, _, error = realm_cli(*words)
         assert code == 0, error
     for name, seed in (("monday", 0), ("tuesday", 1)):
@@ -208,12 +207,12 @@ def test_a_second_push_changes_nothing_and_a_new_run_takes_its_place(
     monkeypatch.setenv("LABEL_STUDIO_API_KEY", round.key)
     flags = ("--url", round.server.url, "--project", round.number, "--budget", QUEUED)
     state = round.all_tasks()
-    code, _, error = realm_cli("push", "label-studio", runs["monday"].folder, *flags)
+    code, _, error = realm_cli("label-studio", "push", runs["monday"].folder, *flags)
     assert code == 0 and "0 predictions were written" in " ".join(error.split()), error
     assert round.all_tasks() == state
-    code, out, _ = realm_cli("push", "label-studio", runs["tuesday"].folder, *flags, "--dry-run")
+    code, out, _ = realm_cli("label-studio", "push", runs["tuesday"].folder, *flags, "--dry-run")
     assert code == 0 and "Predictions that would be written" in out and round.all_tasks() == state
-    code, _, error = realm_cli("push", "label-studio", runs["tuesday"].folder, *flags)
+    code, _, error = realm_cli("label-studio", "push", runs["tuesday"].folder, *flags)
     assert code == 0 and f"{ITEMS} of earlier runs were removed" in " ".join(error.split()), error
     [version] = {p["model_version"] for task in round.all_tasks() for p in task["predictions"]} - {"judge-1"}
     assert version.startswith("realm:colour:tuesday@")
@@ -247,7 +246,7 @@ def test_new_labels_come_with_the_next_pull(round: Round, runs) -> None:
     round.people[skipper].api("POST", f"/api/tasks/{third}/annotations/", {"result": [], "was_cancelled": True})
     pulled = pull(round.open())
     assert triples(pulled) == round.given and len(round.given) == 2 * ITEMS + 1
-    assert pulled.ledger.counts == {CANCELLED: 1, UPDATED: 1}
+    assert pulled.ledger.counts == {CANCELLED: 1}
     frame = to_arrow(pulled).to_pandas()
     assert frame.loc[(frame["item"] == item) & (frame["annotator"] == ask), "lead_time"].tolist() == [7.25]
     judged = pull(round.open(), predictions=True)

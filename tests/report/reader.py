@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 from html.parser import HTMLParser
 
@@ -12,13 +11,13 @@ VOID = {"meta", "input", "br", "link", "img"}
 
 
 class Page(HTMLParser):
-    """Elements in order as (tag, attributes), the text of each kind of script, and all text that is shown."""
+    """Elements in order as (tag, attributes), the text of each script, and all text that is shown."""
 
     def __init__(self, source: str) -> None:
         super().__init__(convert_charrefs=True)
         self.source = source
         self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.scripts: list[tuple[dict[str, str | None], str]] = []
+        self.scripts: list[str] = []
         self.styles: list[str] = []
         self.shown: list[str] = []
         self._open: list[str] = []
@@ -28,7 +27,7 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
         if tag == "script":
-            self.scripts.append((dict(attrs), ""))
+            self.scripts.append("")
         if tag not in VOID:
             self._open.append(tag)
 
@@ -42,8 +41,7 @@ class Page(HTMLParser):
     def handle_data(self, data: str) -> None:
         inside = self._open[-1] if self._open else ""
         if inside == "script":
-            kind, text = self.scripts[-1]
-            self.scripts[-1] = (kind, text + data)
+            self.scripts[-1] += data
         elif inside == "style":
             self.styles.append(data)
         else:
@@ -54,14 +52,10 @@ class Page(HTMLParser):
         return re.sub(r"\s+", " ", " ".join(self.shown))
 
     @property
-    def code(self) -> list[str]:
-        """The scripts that a browser would run."""
-        return [text for kind, text in self.scripts if kind.get("type") != "application/json"]
-
-    @property
-    def data(self) -> dict:
-        [block] = [text for kind, text in self.scripts if kind.get("type") == "application/json"]
-        return json.loads(block)
+    def annotators(self) -> list[dict[str, str]]:
+        """What each row of the table of annotators is sorted and searched by."""
+        rows = [attributes for attributes in self.tags("tbody") if "data-annotator" in attributes]
+        return [{name.removeprefix("data-"): value or "" for name, value in row.items()} for row in rows]
 
     def tags(self, name: str) -> list[dict[str, str | None]]:
         return [attributes for tag, attributes in self.elements if tag == name]
@@ -69,10 +63,10 @@ class Page(HTMLParser):
 
 def check_closed_in(page: Page) -> None:
     """Nothing in the page can leave it, and nothing but its own script and style can run or apply."""
-    assert len(page.code) == 1 and len(page.styles) == 1
+    assert len(page.scripts) == 1 and len(page.styles) == 1
     [policy] = [meta["content"] for meta in page.tags("meta") if meta.get("http-equiv") == "Content-Security-Policy"]
     assert policy is not None and policy.startswith("default-src 'none'") and "unsafe" not in policy
-    for source, kind in ((page.code[0], "script-src"), (page.styles[0], "style-src")):
+    for source, kind in ((page.scripts[0], "script-src"), (page.styles[0], "style-src")):
         digest = base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
         assert f"{kind} 'sha256-{digest}'" in policy
     assert not re.search(r"(?i)\b(?:https?|ftp|wss?|file):|\burl\(|@import|//[a-z0-9]", page.source.replace("//-", ""))

@@ -76,21 +76,16 @@ def test_figures_labels_and_the_verdict_are_shown(tmp_path: Path) -> None:
     page, summary = Page(path.read_text()), ranked(rank_by="accuracy")
     check_closed_in(page)
     noisy = summary["methods"][1]
-    assert (
-        f"{100 * noisy['mean']:.1f}% ± {100 * noisy['std']:.1f}" in page.text and "sparse regime, 3 seeds" in page.text
-    )
-    assert "base rate" in page.text and 'href="#labels"' in page.source
+    assert f"noisy {100 * noisy['mean']:.1f}% ± {100 * noisy['std']:.1f}" in page.text
+    assert "sparse regime, 3 seeds" in page.text and "base rate" in page.text and 'href="#labels"' in page.source
     [yes] = [row for row in summary["methods"][0]["labels"][0]["labels"] if row["label"] == "yes"]
     assert f"{yes['recall']:.3f}" in page.text and "above" in page.text
-    assert "Confusion matrix" in page.text and "Macro F1" in page.text
     assert "is best" not in page.text and "no method is called best" in page.text
-    assert "realm against noisy: " in page.text and "behind on" in page.text
-    assert "Rank correlation of learned expertise" in page.text and "0.60" in page.text
+    assert " behind " in page.text and "expertise, rank correlation" in page.text and "0.60" in page.text
     assert "The oracle is trained on gold" in page.text and "Few seeds" not in page.text
     low, high = (f"{100 * value:+.1f}" for value in noisy["interval_items"])
     assert f"({low} to {high})" in page.text
-    # One dot for every seed of every method on two figures, and of the correlation.
-    assert page.source.count('class="dot"') == 2 * 3 * 3 + 3
+    assert page.source.count('class="figure"') == 2, "an interval for each other method"
 
 
 def test_labels_from_data_are_text_here_too(tmp_path: Path) -> None:
@@ -107,7 +102,11 @@ def test_a_method_alone_and_one_seed_make_a_page(tmp_path: Path) -> None:
 
 def test_with_one_seed_differences_are_shown_and_not_tested(tmp_path: Path) -> None:
     page = Page(comparison_page(write(tmp_path / "one", seeds=1)).read_text())
-    assert "not tested" in page.text and "ahead on" not in page.text and "fewer than 3 seeds" in page.text
+    assert (
+        "not tested" in page.text
+        and "ahead" not in page.text.split("Ahead, behind")[0]
+        and "fewer than 3 seeds" in page.text
+    )
 
 
 def test_hostile_method_names_are_text(tmp_path: Path) -> None:

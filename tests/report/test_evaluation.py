@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from realm.metrics import evaluate
-from realm.report.evaluation import LISTED, MATRIX, evaluation, task_figures
+from realm.report.evaluation import LISTED, MATRIX, by_label, evaluation
 from realm.report.run_page import render, write_report
 from realm.scorers.scoring import Scores
-from tests.report.conftest import HOSTILE_NAMES
 from tests.report.folders import crowd, data_of, write_run
 from tests.report.reader import Page, check_closed_in
 from tests.tiny import crowd as tiny_crowd
@@ -40,7 +39,7 @@ def test_the_section_shows_accuracy_beside_the_figures_it_hides(tmp_path: Path) 
         assert f"{row['label']} {cells}" in shown.text
     assert "Confusion matrix" in shown.text and 'href="#test"' in shown.source
     assert "right by gold" in shown.text and "15 equally wide bins" in shown.text
-    # A cell for every pair of labels, and a bubble for every bin (and those of the training items' own chart).
+    # A cell for every pair of labels, and a bubble for every bin.
     matrix = shown.source.split('id="test"')[1].split("</section>")[0]
     assert matrix.count('class="cell ') == 16 and matrix.count('class="bubble"') == len(test["reliability"])
     assert f"macro F1 {test['macro_f1']:.3f}" in shown.text, "the card of the accuracy says it too"
@@ -61,18 +60,9 @@ def test_a_model_at_the_base_rate_is_called_so_and_accuracy_has_an_interval() ->
     shown = Page(render(data_of(*crowd(), metrics={"test": test}))).text
     assert "no more than" not in shown and f"right on {test['accuracy']:.1%} of the items (95% interval" in shown
     found = evaluation({**test, "accuracy": 0.8, "items": 200})
-    assert found is not None and found.interval == pytest.approx((0.7391, 0.8496), abs=1e-4), "Wilson, 160 of 200"
+    assert found is not None and found["interval"] == pytest.approx((0.7391, 0.8496), abs=1e-4), "Wilson, 160 of 200"
     worse = Page(render(data_of(*crowd(), metrics={"test": {**test, "accuracy": 0.3}}))).text
     assert "no more than always giving the most frequent label" in worse
-
-
-def test_hostile_labels_are_text(tmp_path: Path) -> None:
-    test = figures()
-    for row, name in zip(test["labels"], HOSTILE_NAMES, strict=False):
-        row["label"] = name
-    shown = page(tmp_path / "run", test)
-    check_closed_in(shown)
-    assert "<script>document.title='owned'</scri" in shown.text
 
 
 def test_very_many_labels_are_listed_in_part_and_not_drawn() -> None:
@@ -81,11 +71,11 @@ def test_very_many_labels_are_listed_in_part_and_not_drawn() -> None:
         for index in range(LISTED + 5)
     ]
     matrix = np.eye(MATRIX + 1).tolist()
-    shown = task_figures({"labels": rows, "confusion": None, "by_position": False})
-    assert len(shown.rows) == LISTED and shown.left_out == 5 and shown.rows[0].label == "l5"
-    assert shown.confusion is None and shown.rows[0].precision == "–"
-    assert task_figures({"labels": rows[: MATRIX + 1], "confusion": matrix}).confusion is None
-    assert task_figures({"labels": rows[:MATRIX], "confusion": np.eye(MATRIX).tolist()}).confusion is not None
+    shown = by_label({"labels": rows, "confusion": None, "by_position": False})
+    assert len(shown["rows"]) == LISTED and shown["left_out"] == 5
+    assert shown["confusion"] is None and shown["rows"][0][:3] == ["l5", "5", "–"]
+    assert by_label({"labels": rows[: MATRIX + 1], "confusion": matrix})["confusion"] is None
+    assert by_label({"labels": rows[:MATRIX], "confusion": np.eye(MATRIX).tolist()})["confusion"] is not None
 
 
 def test_positions_are_called_positions(tmp_path: Path) -> None:

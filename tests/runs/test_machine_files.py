@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from realm.errors import RealmError
-from realm.files import read_tensors, write_manifest, write_tensors
+from realm.files import write_manifest
 from realm.runs import Run
 from tests.report.folders import crowd, write_run
 
@@ -42,7 +42,7 @@ def run(made: Path, tmp_path: Path) -> Path:
 def read_all(folder: Path) -> None:
     run = Run.open(folder)
     _ = (run.config, run.metrics, run.scorer_settings, run.tasks, run.annotations, run.log_probs, run.estimate)
-    _ = (run.channel_summary, run.trajectory, run.labels, run.expertise, run.relabel(3), run.contradictions())
+    _ = (run.channel_summary, run.labels, run.expertise, run.relabel(3))
 
 
 def refused(folder: Path, file: str, message: str) -> None:
@@ -62,11 +62,8 @@ def test_a_whole_run_is_read(run: Path) -> None:
     [
         ("metrics.json", lambda d: None, "it is null, not an object"),
         ("metrics.json", lambda d: {k: v for k, v in d.items() if k != "findings"}, "it lacks `findings`"),
-        ("metrics.json", lambda d: d | {"folds": "3"}, "`folds` is '3', not a whole number"),
         ("scorer.json", lambda d: d | {"kind": "magic"}, "`kind` is 'magic', not one of"),
-        ("scorer.json", lambda d: d | {"style": {"max_length": None}}, "`style.max_length` is null"),
         ("scorer.json", lambda d: d | {"tasks": [{"name": "a", "labels": [1]}]}, "`tasks.0.labels.0` is 1, not text"),
-        ("annotators.json", lambda d: {"a": 1}, "not a list"),
         ("annotators.json", lambda d: [1, *d[1:]], "`0` is 1, not text"),
         ("config.yaml", lambda d: None, "holds no settings"),
         ("config.yaml", lambda d: d | {"settings": []}, "`settings` is a list, not an object"),
@@ -83,31 +80,6 @@ def test_a_table_of_another_size_than_was_trained_on(run: Path) -> None:
     path = run / "annotations.parquet"
     pq.write_table(pq.read_table(path).slice(1), path)
     refused(run, "annotations.parquet", "has 29 items; the run was trained on 30")
-
-
-@pytest.mark.parametrize(
-    ("file", "change", "message"),
-    [
-        ("predictions.safetensors", lambda d: {}, "lacks the array `log_probs`"),
-        ("predictions.safetensors", lambda d: {"log_probs": d["log_probs"][1:]}, "has the shape"),
-        ("estimate.safetensors", lambda d: {k: v for k, v in d.items() if k != "habits"}, "lacks the array `habits`"),
-        ("estimate.safetensors", lambda d: d | {"low": d["low"].astype(np.int64)}, "holds int64, not float"),
-        ("summary.safetensors", lambda d: {k: v[1:] for k, v in d.items()}, "has the shape"),
-        ("trajectory.safetensors", lambda d: {k: v for k, v in d.items() if k != "steps"}, "lacks the array `steps`"),
-        ("trajectory.safetensors", lambda d: d | {"steps": d["steps"][1:]}, "has the shape"),
-    ],
-)
-def test_arrays(file: str, change: Change, message: str, run: Path) -> None:
-    write_tensors(run / file, **change(read_tensors(run / file)))
-    refused(run, file, message)
-
-
-def test_tensors_of_a_type_that_numpy_lacks(run: Path) -> None:
-    import torch
-    from safetensors.torch import save_file
-
-    save_file({"log_probs": torch.zeros(30, 3, dtype=torch.bfloat16)}, run / "predictions.safetensors")
-    refused(run, "predictions.safetensors", "not readable as safetensors|holds bfloat16")
 
 
 def labels(value: int) -> Change:
@@ -154,9 +126,7 @@ def test_files_of_gigabytes_are_not_read(file: str, kind: str, run: Path, monkey
     [
         (None, "it is null"),
         ({}, "lacks `sha256`"),
-        ({"sha256": []}, "`sha256` is a list"),
         ({"sha256": {"metrics.json": 5}}, "`sha256.metrics.json` is 5"),
-        ({"sha256": {"/etc/passwd": "0" * 64}}, "no name of a file below it"),
         ({"sha256": {"../x": "0" * 64}}, "no name of a file below it"),
         ({"sha256": {"metrics.json": "short"}}, "its SHA-256 is none"),
         ({"sha256": {}}, "is not in .*manifest.json: it was put there later"),

@@ -71,7 +71,7 @@ def test_held_class_shares_are_in_the_loss_with_items_and_without(crowd: Crowd) 
     loss, n = AnnotatorLoss(crowd.annotations), crowd.annotations.n_items
     logits, free = logits_of(n, 3), AnnotatorLoss(crowd.annotations)
     task = loss.model.tasks[0]
-    task.state = replace(task.fitted, offset=np.array([0.5, 0.0, -0.5]))
+    task.fitted = replace(task.fitted, offset=np.array([0.5, 0.0, -0.5]))
     with_items, without = (loss(logits, *padded(crowd), items).item() for items in (torch.arange(n), None))
     assert with_items == pytest.approx(without, rel=1e-12) != pytest.approx(free(logits, *padded(crowd)).item())
 

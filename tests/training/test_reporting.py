@@ -97,22 +97,24 @@ def test_a_run_is_logged_once_and_its_folds_are_not(library: Library, tiny_model
 @pytest.mark.parametrize("name", INTEGRATIONS)
 def test_a_package_that_is_not_there_is_named(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     monkeypatch.setattr(integration_utils, f"is_{name}_available", lambda: False)
-    with pytest.raises(RealmError, match=f"`report_to={name}`: the package {name} is not installed"):
+    with pytest.raises(RealmError, match=f"`report_to={name}`: install the package {name}"):
         config(tmp_path, report_to=name)
     assert config(tmp_path).report_to == []
 
 
 def test_an_unknown_integration_is_refused(tmp_path) -> None:
-    with pytest.raises(RealmError, match="`report_to`: carrier-pigeon is not supported"):
+    with pytest.raises(RealmError, match="carrier-pigeon is not supported"):
         config(tmp_path, report_to="carrier-pigeon")
 
 
 def test_the_flag_reports_to_several(library: Library, tiny_model, tmp_path, realm_cli) -> None:
     crowd(20).to_pandas().to_csv(tmp_path / "labels.csv", index=False)
-    words = ("--model", tiny_model("bert"), "--output", tmp_path / "run", "--steps", "2", "--channel", "uniform")
-    more = ("--report-to", "tensorboard", "--report-to", "trackio")
+    words = ("--model", tiny_model("bert"), "--output", tmp_path / "run", "--steps", "2")
+    (tmp_path / "c.yaml").write_text("channel: uniform\nreport_to: [tensorboard, trackio]\n")
+    more = ("--config", tmp_path / "c.yaml")
     code, _, error = realm_cli("train", tmp_path / "labels.csv", *words, *more)
     assert code == 0, error
     assert library.runs == 2
-    code, _, error = realm_cli("train", tmp_path / "labels.csv", *words[:3], tmp_path / "b", "--report-to", "smoke")
-    assert code == 2 and "`report_to`: smoke is not supported" in error
+    (tmp_path / "c.yaml").write_text("report_to: smoke\n")
+    code, _, error = realm_cli("train", tmp_path / "labels.csv", *words[:3], tmp_path / "b", *more)
+    assert code == 2 and "smoke is not supported" in error

@@ -1,6 +1,5 @@
 """How an annotator turns the true label into the label they give, one file per channel. Knows nothing of text.
 
-The channel `habit` is the class `HabitChannel` in `habit.py`.
 Names are imported when they are first used, so that the settings can list the channels without importing torch.
 """
 
@@ -18,36 +17,24 @@ if TYPE_CHECKING:
     from realm.channels.uniform import UniformChannel
 
 CHANNELS = ("confusion", "habit", "uniform", "coin", "identity")
-"""The channels that methods and settings can name; the first is the default."""
+"""The channels that methods and settings can name, the default first: `habit` is `HabitChannel` in `habit.py`."""
 
 __all__ = [
-    "CHANNELS",
-    "Channel",
-    "CoinChannel",
-    "ConfusionChannel",
-    "HabitChannel",
-    "IdentityChannel",
-    "ItemScores",
-    "Observed",
-    "UniformChannel",
-    "channel_class",
-]
+    "CHANNELS", "Channel", "CoinChannel", "ConfusionChannel", "HabitChannel", "IdentityChannel", "ItemScores",
+    "Observed", "UniformChannel", "channel_class",
+]  # fmt: skip
 
 
 def channel_class(name: str) -> type[Channel]:
     """The class of a channel of `CHANNELS`."""
-    kind: type[Channel] = getattr(import_module(f"realm.channels.{name.replace('-', '_')}"), _class_name(name))
+    kind: type[Channel] = getattr(import_module(f"realm.channels.{name}"), f"{name.capitalize()}Channel")
     return kind
 
 
-def _class_name(name: str) -> str:
-    return "".join(word.capitalize() for word in name.split("-")) + "Channel"
-
-
 def __getattr__(name: str) -> Any:
-    names = {_class_name(channel): channel for channel in CHANNELS}
-    if name in names:
-        return channel_class(names[name])
+    channel = name.removesuffix("Channel").lower()
+    if channel in CHANNELS and name == f"{channel.capitalize()}Channel":
+        return channel_class(channel)
     if name in __all__:
         return getattr(import_module("realm.channels.base"), name)
     raise AttributeError(f"module 'realm.channels' has no attribute {name!r}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -21,46 +21,34 @@ FIT_STEPS = 10
 
 @dataclass(frozen=True)
 class ItemScores:
-    """What the model says of some items.
+    """What the model says of some items."""
 
-    | field | shape | meaning |
-    |---|---|---|
-    | log_probs | (items, K) | log P(option given prompt), -inf beyond an item's own options |
-    | option_counts | (items,) | K of each item |
-    | hidden | (items, width) or None | the state that the answer is read from, for a channel that `needs_hidden` |
-    | index | (items,) or None | the items' rows in the table that the channel was made for; None for other items |
-    """
-
-    log_probs: Tensor
-    option_counts: Tensor
-    hidden: Tensor | None = None
-    index: Tensor | None = None
+    log_probs: Tensor  # (items, K), log P(option given prompt), -inf beyond an item's own options
+    option_counts: Tensor  # (items,), K of each item
+    hidden: Tensor | None = None  # (items, width), the state that the answer is read from, where `needs_hidden`
+    index: Tensor | None = None  # (items,), the items' rows in the channel's table; None for other items
 
 
 @dataclass(frozen=True)
 class Observed:
-    """Annotations of these items, one entry each: (annotations,).
+    """Annotations of these items, one entry each: (annotations,)."""
 
-    `item` is a row of `ItemScores`, `label` an index into the item's own options, `weight` 1 unless the table says
-    otherwise, `index` the annotation's row in the table that the channel was made for (None for other annotations).
-    """
-
-    item: Tensor
+    item: Tensor  # a row of `ItemScores`
     annotator: Tensor
     task: Tensor
-    label: Tensor
-    weight: Tensor
-    index: Tensor | None = None
+    label: Tensor  # an index into the item's own options
+    weight: Tensor  # 1 unless the table says otherwise
+    index: Tensor | None = None  # the annotation's row in the channel's table; None for other annotations
 
     @classmethod
     def of(cls, annotations: Annotations, indices: npt.NDArray[np.integer] | None = None) -> Observed:
         """Annotations of a table (all, or those at `indices`); `item` is then the row of the table's own items."""
         rows = np.arange(annotations.n_annotations) if indices is None else indices
         item = annotations.item[rows]
-        integers = (item, annotations.annotator[rows], annotations.item_tasks[item], annotations.label[rows])
+        columns = (item, annotations.annotator[rows], annotations.item_tasks[item], annotations.label[rows])
         weight = np.ones(len(rows)) if annotations.weight is None else annotations.weight[rows]
-        columns = [torch.from_numpy(values.astype(np.int64)) for values in integers]
-        return cls(*columns, weight=torch.from_numpy(weight.astype(np.float32)))  # type: ignore[misc]
+        tensors = [torch.from_numpy(column.astype(np.int64)) for column in columns]
+        return cls(*tensors, weight=torch.from_numpy(weight).float())  # type: ignore[misc]
 
 
 class Channel(nn.Module, ABC):
@@ -68,31 +56,15 @@ class Channel(nn.Module, ABC):
 
     A channel is one file: a subclass with `evidence`, and whatever of the rest it needs. Its parameters are trained,
     saved and resumed with the model's. A parameter of shape (annotators, tasks, ...) belongs to annotators: the masked
-    optimiser leaves the entries of annotators alone who are not in the effective batch, and `pin` holds them.
+    optimiser leaves the entries of annotators alone who are not in the effective batch, and `pin` holds them. A channel
+    with an `update` is fitted in closed form, one without learns by gradient.
 
-    | member | what it is for | default |
-    |---|---|---|
-    | `evidence(scores, observed)` | the formula, (annotations, K) | to be written |
-    | `needs_hidden` | whether `scores.hidden` is wanted | False |
-    | `log_prior(observed)` | each annotation's share of a log prior on the parameters | none |
-    | `update(scores, annotations)` | a closed-form step, in place of gradients | learns by gradient |
-    | `fit(scores, annotations)` | the closed form before the first step | a few `update`s |
-    | `item_offset`, `evidence_exponent`, `annotation_weights` | how P and evidence count in the likelihood | as is |
-    | `start_from(expertise)` | begin at known expertise | refused |
-    | `needs_anchor(annotations)` | whether something must say which labelling is the true one | False |
-    | `summary()` | columns (annotators, tasks) for the expertise table | none |
-    | `parameter_groups(rate)` | groups for the optimiser; `masked` ones are per annotator | every parameter, no decay |
-    | `settings()` | what a run records beside the class, so that it is not resumed with another | `shared_tasks` |
-
-    | argument | meaning |
-    |---|---|
-    | annotators, tasks | the size of what is learned per annotator; 0 for a channel that learns nothing of them |
-    | shared_tasks | one value per annotator for all tasks |
+    `annotators` and `tasks` are the size of what is learned per annotator, 0 for a channel that learns nothing of them;
+    `shared_tasks`: one value per annotator for all tasks.
     """
 
-    needs_hidden = False
-    options: int | None = None
-    """The most options of an item that the channel was made for; None for any number."""
+    needs_hidden = False  # whether `scores.hidden` is wanted
+    options: int | None = None  # the most options of an item that the channel was made for; None for any number
 
     def __init__(self, annotators: int = 0, tasks: int = 1, shared_tasks: bool = False) -> None:
         super().__init__()
@@ -104,8 +76,6 @@ class Channel(nn.Module, ABC):
     def from_annotations(cls, annotations: Annotations, **settings: Any) -> Self:
         """The channel for a table: as many annotators and tasks as it has."""
         return cls(annotations.n_annotators, len(annotations.tasks), **settings)
-
-    # ---------------------------------------------------------------- the formula
 
     @abstractmethod
     def evidence(self, scores: ItemScores, observed: Observed) -> Tensor:
@@ -126,11 +96,7 @@ class Channel(nn.Module, ABC):
         return torch.zeros_like(task) if self.shared_tasks else task
 
     def log_prior(self, observed: Observed) -> Tensor | None:
-        """A share for each annotation of the log prior on the parameters, (annotations,).
-
-        Shares that add up to the prior over an epoch (1/n of it for each of an annotator's n annotations) make the loss
-        independent of how batches are cut.
-        """
+        """Each annotation's share of the log prior on the parameters, 1/n of its annotator's. (annotations,)"""
         return None
 
     def item_offset(self, scores: ItemScores) -> Tensor | None:
@@ -145,13 +111,8 @@ class Channel(nn.Module, ABC):
         """How much each annotation counts. (annotations,)"""
         return observed.weight
 
-    # ---------------------------------------------------------------- closed form
-
     def update(self, scores: ItemScores, annotations: Annotations) -> None:
-        """Set the parameters from all annotations of a table, and P of all its items: NaN where none is known yet.
-
-        Gold that is in use is `annotations.gold`.
-        """
+        """Set the parameters from all annotations of a table, gold in use, and P of its items: NaN where unknown."""
         raise RealmError(f"{type(self).__name__} has no closed-form update: it learns by gradient.")
 
     def fit(self, scores: ItemScores, annotations: Annotations) -> None:
@@ -164,22 +125,17 @@ class Channel(nn.Module, ABC):
         """Whether the channel has a `start_from` or an `update` of its own."""
         return getattr(cls, ability) is not getattr(Channel, ability)
 
-    # ---------------------------------------------------------------- parameters
-
     def parameter_groups(self, learning_rate: float) -> list[dict[str, Any]]:
         """Groups for the optimiser; `masked` ones move only where `touched` is true."""
-        trained = [parameter for parameter in self.parameters() if parameter.requires_grad]
-        per_annotator = {id(parameter) for parameter in self._of_annotators()}
+        own, common = [id(each) for each in self._of_annotators()], {"lr": learning_rate, "weight_decay": 0.0}
+        trained = [each for each in self.parameters() if each.requires_grad]
         groups = [
-            {"params": [p for p in trained if (id(p) in per_annotator) is masked], "masked": masked}
-            for masked in (True, False)
+            {"params": [p for p in trained if (id(p) in own) is is_own], "masked": is_own} for is_own in (True, False)
         ]
-        return [{**group, "lr": learning_rate, "weight_decay": 0.0} for group in groups if group["params"]]
+        return [{**group, **common} for group in groups if group["params"]]
 
-    def _of_annotators(self) -> Iterator[nn.Parameter]:
-        for parameter in self.parameters():
-            if self.touched.numel() and parameter.shape[:2] == self.touched.shape:
-                yield parameter
+    def _of_annotators(self) -> list[nn.Parameter]:
+        return [each for each in self.parameters() if self.touched.numel() and each.shape[:2] == self.touched.shape]
 
     def clear_touched(self) -> None:
         self.touched.zero_()
@@ -194,15 +150,20 @@ class Channel(nn.Module, ABC):
 
     def hold_pinned(self) -> None:
         """Keep gradients from pinned annotators. A copy of a channel needs it anew: hooks are not copied."""
+
+        def without_pinned(gradient: Tensor) -> Tensor:
+            rows = self.pinned.to(gradient.device).view(-1, *[1] * (gradient.dim() - 1))
+            return gradient.masked_fill(rows, 0.0)
+
         for parameter in self._of_annotators():
             if parameter.requires_grad and self.pinned.any():
-                parameter.register_hook(self._without_pinned)  # type: ignore[no-untyped-call]
+                parameter.register_hook(without_pinned)  # type: ignore[no-untyped-call]
 
-    def _without_pinned(self, gradient: Tensor) -> Tensor:
-        rows = self.pinned.to(gradient.device).view(-1, *[1] * (gradient.dim() - 1))
-        return gradient.masked_fill(rows, 0.0)
-
-    # ---------------------------------------------------------------- estimates in and out
+    def set_known(self, parameter: nn.Parameter, values: Tensor) -> None:
+        """Set a parameter (annotators, columns) where values are no NaN and annotators not pinned."""
+        moved = ~values.isnan() & ~self.pinned.to(values.device)[:, None]
+        with torch.no_grad():
+            parameter.copy_(torch.where(moved, values.to(parameter.dtype), parameter))
 
     def needs_anchor(self, annotations: Annotations) -> bool:
         """Whether the channel fits the flipped labelling of this table as well as the true one."""
@@ -230,5 +191,4 @@ class Channel(nn.Module, ABC):
 
     def _per_task(self, values: Tensor) -> npt.NDArray[np.float64]:
         """(annotators, columns) as (annotators, tasks)."""
-        full = values.detach().double().cpu().expand(len(values), self.tasks)
-        return np.asarray(full.numpy().copy())
+        return np.asarray(values.detach().double().cpu().expand(len(values), self.tasks).numpy().copy())

@@ -26,33 +26,16 @@ class CoinChannel(Channel):
     the labels of all annotators fit the flipped truth as well as the true one, so something must say which it is
     (`needs_anchor`): gold in use, an expert, an earlier estimate, or the model's opinion.
 
-    | argument | shape | meaning |
-    |---|---|---|
-    | annotators, tasks, shared_tasks | | as for `Channel` |
-    | start | | where every annotator starts: at expertise sigmoid(start), which lies above chance |
-    | options | | K, the most options of any item |
-    | chance | (tasks,) | 1/K of a task's items, on average, which turns accuracy into expertise; None for 1/`options` |
-
-    Examples:
-        >>> channel = CoinChannel(annotators=1, start=0.0, options=2)  # a = 0.5 + 0.5 / 2
-        >>> scores = ItemScores(torch.tensor([[0.8, 0.2]]).log(), torch.tensor([2]))
-        >>> zero = torch.tensor([0])
-        >>> channel(scores, Observed(zero, zero, zero, zero, torch.ones(1))).exp().detach()
-        tensor([[0.7500, 0.2500]])
+    Every annotator begins at expertise sigmoid(`start`), which lies above chance; `options` is K, the most options of
+    any item, `chance` (tasks,) the mean 1/K of a task's items; None for 1/`options`.
     """
 
     chance: Tensor
 
     def __init__(
-        self,
-        annotators: int,
-        tasks: int = 1,
-        start: float = 0.0,
-        shared_tasks: bool = False,
-        *,
-        options: int,
-        chance: npt.ArrayLike | None = None,
-    ) -> None:
+        self, annotators: int, tasks: int = 1, start: float = 0.0, shared_tasks: bool = False, *,
+        options: int, chance: npt.ArrayLike | None = None,
+    ) -> None:  # fmt: skip
         super().__init__(annotators, tasks, shared_tasks)
         self.options = options
         shares = np.full(tasks, 1 / options) if chance is None else np.asarray(chance, dtype=np.float64)
@@ -63,10 +46,9 @@ class CoinChannel(Channel):
 
     @classmethod
     def from_annotations(cls, annotations: Annotations, **settings: Any) -> Self:
-        tasks = len(annotations.tasks)
+        tasks, options = len(annotations.tasks), int(annotations.option_counts.max(initial=2))
         counts = np.bincount(annotations.item_tasks, minlength=tasks)
         shares = np.bincount(annotations.item_tasks, 1 / annotations.option_counts, minlength=tasks)
-        options = int(annotations.option_counts.max(initial=2))
         chance = np.where(counts > 0, shares / np.maximum(counts, 1), 1 / options)
         return super().from_annotations(annotations, **{"options": options, "chance": chance, **settings})
 
@@ -80,24 +62,15 @@ class CoinChannel(Channel):
         options = torch.arange(scores.log_probs.shape[1], device=log_odds.device)
         return torch.where(options == observed.label[:, None], right[:, None], wrong[:, None])
 
-    @torch.no_grad()
     def start_from(self, expertise: Tensor) -> None:
         """Begin at a = beta + (1 - beta) / K; beta may be negative, down to -1 / (K - 1)."""
         beta = expertise.to(self.accuracy_logits.device, torch.float64)
-        if self.shared_tasks:
-            beta = beta.nanmean(dim=1, keepdim=True)
-        accuracy = beta + (1 - beta) * self.chance
-        moved = accuracy.isfinite() & ~self.pinned.to(accuracy.device)[:, None]
-        log_odds = accuracy.clamp(LEAST, 1 - LEAST).logit().to(self.accuracy_logits.dtype)
-        self.accuracy_logits.copy_(torch.where(moved, log_odds, self.accuracy_logits))
-
-    def accuracy(self) -> Tensor:
-        """a, (annotators, columns)."""
-        return self.accuracy_logits.detach().double().sigmoid()
+        beta = beta.nanmean(dim=1, keepdim=True) if self.shared_tasks else beta
+        self.set_known(self.accuracy_logits, (beta + (1 - beta) * self.chance).clamp(LEAST, 1 - LEAST).logit())
 
     def summary(self) -> dict[str, Any]:
         """`expertise_trained`, on the scale of beta (negative below chance), and `accuracy_trained`, a itself."""
-        accuracy = self.accuracy()
+        accuracy = self.accuracy_logits.detach().double().sigmoid()
         expertise = (accuracy - self.chance) / (1 - self.chance)
         return {"expertise_trained": self._per_task(expertise), "accuracy_trained": self._per_task(accuracy)}
 

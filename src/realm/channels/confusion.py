@@ -12,7 +12,6 @@ from torch import Tensor
 
 from realm.channels.base import Channel, ItemScores, Observed
 from realm.channels.coin import can_be_flipped
-from realm.crowd.earlier import EarlierEstimates
 from realm.crowd.engine import PRIORS
 from realm.crowd.model import AnnotatorModel
 from realm.data import Annotations
@@ -25,67 +24,50 @@ class ConfusionChannel(Channel):
     (`realm.crowd.engine`). Nothing here is trained by gradient: `fit` and `update` run EM on all annotations, and
     `evidence` looks the result up. The other channels that settings name are constrained forms of the same model.
 
-    | argument | meaning |
-    |---|---|
-    | annotations | the table whose annotators are modelled |
-    | form | a key of `realm.crowd.engine.PRIORS`: `confusion`, or a constrained form such as `uniform` |
-    | gold | (items,) true labels, -1 where unknown; None for none |
-    | experts | names of annotators taken to be right |
-    | earlier | an earlier table of annotators |
-    | kind | `people` or `models`, as `AnnotatorModel` takes it |
+    `form` is a key of `realm.crowd.engine.PRIORS`: `confusion`, or a constrained form such as `uniform`; the other
+    arguments (gold, experts, earlier, kind) are those of `AnnotatorModel`.
     """
 
+    options: int
     keys: Tensor
     cell_evidence: Tensor
     task_exponent: Tensor
     annotation_weight: Tensor
     offset: Tensor
 
-    def __init__(
-        self,
-        annotations: Annotations,
-        form: str = "confusion",
-        *,
-        gold: npt.NDArray[np.integer] | None = None,
-        experts: tuple[str, ...] = (),
-        earlier: EarlierEstimates | None = None,
-        kind: str | None = None,
-    ) -> None:
+    def __init__(self, annotations: Annotations, form: str = "confusion", **settings: Any) -> None:
         super().__init__(annotations.n_annotators, len(annotations.tasks))
-        self.form = form
-        self.options = self.width = int(annotations.option_counts.max(initial=1))
-        self.annotators = AnnotatorModel(
-            annotations, PRIORS[form], gold=gold, experts=experts, earlier=earlier, kind=kind
+        self.form, self.options = form, int(annotations.option_counts.max(initial=1))
+        self.annotators = AnnotatorModel(annotations, PRIORS[form], **settings)
+        self._is_fitted, item = False, annotations.item
+        columns = (
+            annotations.annotator,
+            annotations.item_tasks[item],
+            annotations.label,
+            annotations.option_counts[item],
         )
-        item = annotations.item
-        key = self._key(
-            *(values.astype(np.int64) for values in (annotations.annotator, annotations.item_tasks[item])),
-            *(values.astype(np.int64) for values in (annotations.label, annotations.option_counts[item])),
-        )
-        keys = torch.from_numpy(np.unique(key))
-        shape = (len(keys), self.width)
-        self.register_buffer("keys", keys, persistent=False)
-        self.register_buffer("cell_evidence", torch.zeros(shape), persistent=False)
-        self.register_buffer("task_exponent", torch.ones(len(annotations.tasks)), persistent=False)
-        self.register_buffer("annotation_weight", torch.zeros(annotations.n_annotations), persistent=False)
-        self.register_buffer("offset", torch.zeros(0, self.width), persistent=False)
-        self._is_fitted = False
+        keys = torch.from_numpy(np.unique(self._key(*(column.astype(np.int64) for column in columns))))
+        for name, value in {
+            "keys": keys,
+            "cell_evidence": torch.zeros(len(keys), self.options),
+            "task_exponent": torch.ones(len(annotations.tasks)),
+            "annotation_weight": torch.zeros(annotations.n_annotations),
+            "offset": torch.zeros(0, 1),
+        }.items():
+            self.register_buffer(name, value, persistent=False)
 
     @classmethod
     def from_annotations(cls, annotations: Annotations, **settings: Any) -> Self:
         return cls(annotations, **settings)
 
-    # ---------------------------------------------------------------- what training asks for
-
     def evidence(self, scores: ItemScores, observed: Observed) -> Tensor:
-        width = scores.log_probs.shape[1]
         key = self._key(observed.annotator, observed.task, observed.label, scores.option_counts[observed.item])
         place = torch.searchsorted(self.keys, key).clamp(max=len(self.keys) - 1)
         evidence = self.cell_evidence[place]
         if observed.index is None:  # annotations of another table may have cells that this one has not
             new = self.keys[place] != key
             evidence[new] = self._evidence_of(key[new]).to(evidence)
-        return evidence[:, :width]
+        return evidence[:, : scores.log_probs.shape[1]]
 
     def item_offset(self, scores: ItemScores) -> Tensor | None:
         if scores.index is None or not len(self.offset):
@@ -97,8 +79,6 @@ class ConfusionChannel(Channel):
 
     def annotation_weights(self, observed: Observed) -> Tensor:
         return observed.weight if observed.index is None else self.annotation_weight[observed.index]
-
-    # ---------------------------------------------------------------- the model of annotators
 
     def fit(self, scores: ItemScores, annotations: Annotations) -> None:
         log_probs = scores.log_probs.double().cpu().numpy()
@@ -123,7 +103,7 @@ class ConfusionChannel(Channel):
         return self.fitted_model().state()
 
     def load_state(self, state: Mapping[str, npt.NDArray[Any]]) -> None:
-        self.annotators.load_state(dict(state))
+        self.annotators.load_state(state)
         self._take_over()
 
     def settings(self) -> dict[str, Any]:
@@ -136,18 +116,18 @@ class ConfusionChannel(Channel):
         """Bring the buffers to what the model of annotators holds now."""
         self._is_fitted = True
         self.cell_evidence.copy_(self._evidence_of(self.keys))
-        self.task_exponent.copy_(torch.from_numpy(np.asarray(self.annotators.exponent)))
-        self.annotation_weight.copy_(torch.tensor(self.annotators.weight))
+        self.task_exponent.copy_(torch.from_numpy(self.annotators.exponent))
+        self.annotation_weight.copy_(torch.from_numpy(self.annotators.weight))
         offset = torch.from_numpy(self.annotators.item_offset())
         self.offset = offset.to(self.cell_evidence) if bool(offset.any()) else self.cell_evidence.new_zeros(0, 1)
 
     def _evidence_of(self, key: Tensor) -> Tensor:
         """log P(label | k) of distinct (annotator, task, label, number of options), any. (n, options)"""
-        rest, options = np.divmod(key.cpu().numpy(), self.width + 1)
-        rest, label = np.divmod(rest, self.width)
+        rest, options = np.divmod(key.cpu().numpy(), self.options + 1)
+        rest, label = np.divmod(rest, self.options)
         annotator, task = np.divmod(rest, self.tasks)
-        return torch.from_numpy(self.annotators.evidence_of(annotator, task, label, options))
+        return torch.from_numpy(self.annotators.evidence_of(annotator, task, label, options)[:, : self.options])
 
     def _key(self, annotator: Any, task: Any, label: Any, option_counts: Any) -> Any:
         """One number for what evidence depends on. Arrays or tensors of whole numbers."""
-        return ((annotator * self.tasks + task) * self.width + label) * (self.width + 1) + option_counts
+        return ((annotator * self.tasks + task) * self.options + label) * (self.options + 1) + option_counts

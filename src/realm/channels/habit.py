@@ -29,7 +29,6 @@ class HabitChannel(UniformChannel):
 
     | argument | shape | meaning |
     |---|---|---|
-    | annotators, tasks, start, shared_tasks | | as for `UniformChannel` |
     | options | | K, the most options of any item |
     | shares | (tasks, options) | the label shares of each task; None for even ones |
     | counts | (annotators, tasks) | annotations of each, over which the prior is spread; None for no prior |
@@ -40,23 +39,12 @@ class HabitChannel(UniformChannel):
     counts: Tensor | None
 
     def __init__(
-        self,
-        annotators: int,
-        tasks: int = 1,
-        start: float = 0.0,
-        shared_tasks: bool = False,
-        *,
-        options: int,
-        shares: npt.ArrayLike | None = None,
-        counts: npt.ArrayLike | None = None,
-        learn_habits: bool = True,
-    ) -> None:
+        self, annotators: int, tasks: int = 1, start: float = 0.0, shared_tasks: bool = False, *, options: int,
+        shares: npt.ArrayLike | None = None, counts: npt.ArrayLike | None = None, learn_habits: bool = True,
+    ) -> None:  # fmt: skip
         super().__init__(annotators, tasks, start, shared_tasks)
         self.learn_habits, self.options = learn_habits, options
-        even = np.full((tasks, options), 1 / options)
-        of_tasks = even if shares is None else np.asarray(shares, dtype=np.float64)
-        if of_tasks.shape != even.shape:
-            raise ValueError(f"`shares` must have shape {even.shape}, tasks and options, not {of_tasks.shape}.")
+        of_tasks = np.full((tasks, options), 1 / options) if shares is None else np.asarray(shares, dtype=np.float64)
         own = None if counts is None else np.asarray(counts, dtype=np.float64).reshape(annotators, tasks)
         if shared_tasks:
             of_tasks = of_tasks.mean(axis=0, keepdims=True)
@@ -76,12 +64,8 @@ class HabitChannel(UniformChannel):
         np.maximum.at(widest, annotations.item_tasks, annotations.option_counts)
         # One label of each kind is added, so that a label nobody gave yet is not impossible for a guesser.
         shares = np.where(np.arange(options) < widest[:, None], labels + 1.0, 0.0)
-        pair = annotations.annotator.astype(np.int64) * tasks + task
-        defaults = {
-            "options": options,
-            "shares": shares / shares.sum(axis=1, keepdims=True),
-            "counts": np.bincount(pair, minlength=annotations.n_annotators * tasks),
-        }
+        counts = np.bincount(annotations.annotator * tasks + task, minlength=annotations.n_annotators * tasks)
+        defaults = {"options": options, "shares": shares / shares.sum(axis=1, keepdims=True), "counts": counts}
         return super().from_annotations(annotations, **{**defaults, **settings})
 
     def log_guess(self, scores: ItemScores, observed: Observed) -> Tensor:

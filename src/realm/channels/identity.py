@@ -15,14 +15,7 @@ class IdentityChannel(Channel):
     """`P(label = y | truth = k) = [y = k]`: cross-entropy over the restricted softmax.
 
     What aggregated labels and gold are trained with; it has no parameters. Labels of one item that contradict each
-    other are impossible under it taken together, so it goes with the `paper` objective. Use `UniformChannel` instead
-    where annotators differ in quality.
-
-    Examples:
-        >>> scores = ItemScores(torch.tensor([[0.8, 0.2]]).log(), torch.tensor([2]))
-        >>> zero = torch.tensor([0])
-        >>> IdentityChannel()(scores, Observed(zero, zero, zero, zero, torch.ones(1))).exp()
-        tensor([[1., 0.]])
+    other are impossible under it taken together, so it goes with the `paper` objective.
     """
 
     @classmethod

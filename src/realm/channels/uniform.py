@@ -16,13 +16,8 @@ class UniformChannel(Channel):
 
     Equations 1 and 5 of the paper: `realm.crowd.engine.mixture` in log space, finite for |omega| up to 1e4 and P down
     to 0. omega = +inf is `IdentityChannel`. Use `HabitChannel` instead where annotators favour a label whatever the
-    item says, and `ConfusionChannel` for expertise that needs no learning rate.
-
-    | argument | meaning |
-    |---|---|
-    | annotators, tasks | size of omega |
-    | start | where omega starts; the paper does not say, 0 (beta = 0.5) is our assumption |
-    | shared_tasks | one omega per annotator for all tasks |
+    item says, and `ConfusionChannel` for expertise that needs no learning rate. omega begins at `start`: the paper does
+    not say where, 0 (beta = 0.5) is our assumption. The other arguments are those of `Channel`.
 
     Examples:
         >>> channel = UniformChannel(annotators=1, start=0.0)
@@ -47,14 +42,10 @@ class UniformChannel(Channel):
         """log P(label | the annotator guesses). (annotations,)"""
         return -scores.option_counts[observed.item].to(self.omega.dtype).log()
 
-    @torch.no_grad()
     def start_from(self, expertise: Tensor) -> None:
         beta = expertise.to(self.omega.device, torch.float64)
-        if self.shared_tasks:
-            beta = beta.nanmean(dim=1, keepdim=True)
-        moved = beta.isfinite() & ~self.pinned.to(beta.device)[:, None]
-        omega = (beta.log() - (-beta).log1p()).to(self.omega.dtype)
-        self.omega.copy_(torch.where(moved, omega, self.omega))
+        beta = beta.nanmean(dim=1, keepdim=True) if self.shared_tasks else beta
+        self.set_known(self.omega, beta.log() - (-beta).log1p())
 
     def expertise(self) -> Tensor:
         """beta = sigmoid(omega). (annotators, tasks)"""

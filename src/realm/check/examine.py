@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from realm.check.agreement import Group, alpha_by_task, connected_groups
-from realm.check.findings import (
-    Finding,
-    annotator_findings,
-    gold_label_findings,
-    group_findings,
-    label_findings,
-    labelled_and_single,
-    text_findings,
-)
+from realm.check import findings as find
+from realm.check.findings import Finding
+from realm.check.groups import Group, connected_groups
+from realm.crowd.agreement import alpha_by_task
 from realm.crowd.drift import AnnotatorOverTime
 from realm.crowd.model import AnnotatorModel
-from realm.crowd.notes import day
 from realm.crowd.screens import Independence, Screens
 from realm.data.annotations import UNKNOWN, Annotations
 from realm.data.items import Items
@@ -29,19 +22,13 @@ from realm.methods import METHODS
 
 SINGLE_SHARE = 0.1
 """Below a tenth, items with one annotation are too few for a caution."""
-FLIPPED = (
-    "two labels, and some annotators may be wrong more often than right: the labels swapped explain the data as well, "
-    "and only gold, a prior or the model's own opinion can tell"
-)
-Verdict = Literal["yes", "with care", "no"]
 
 
-@dataclass(frozen=True)
-class Applicability:
+class Applicability(NamedTuple):
     """Whether a method can be trained on a table, and why."""
 
     name: str
-    applies: Verdict
+    applies: Literal["yes", "with care", "no"]
     why: str
 
 
@@ -66,102 +53,68 @@ class Examination:
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         worth = self.independence
-        independent = worth and {
-            "annotations_per_item": worth.annotations_per_item,
-            "worth": worth.effective,
-            "exponent": worth.exponent,
-            "text": f"{worth}.",
-        }
-        return {
+        facts = {
             "usable": True,
             "format": self.ledger.format,
             **self.summary,
             "label_balance": self.label_counts,
             "krippendorff_alpha": self.alpha,
-            "independent_annotators": independent,
-            "connected_groups": [asdict(group) for group in self.groups],
-            **({"over_time": [self._over_time(each) for each in self.over_time]} if self.over_time else {}),
+            "independent_annotators": worth and {**worth._asdict(), "text": f"{worth}."},
+            "connected_groups": [group._asdict() for group in self.groups],
             **self.ledger.as_dict(),
-            "findings": [asdict(finding) for finding in self.findings],
-            "methods": [asdict(method) for method in self.methods],
+            "findings": [finding._asdict() for finding in self.findings],
+            "methods": [method._asdict() for method in self.methods],
         }
-
-    def label_map(self) -> dict[str, str]:
-        """For labels that look alike, the spelling that was given most often in place of each other one."""
-        counts: Counter[str] = Counter()
-        for by_label in self.label_counts.values():
-            counts.update(by_label)
-        groups = [finding.about for finding in self.findings if finding.code == "look-alike labels"]
-        return {
-            label: best for group in groups for label in group if label != (best := max(group, key=counts.__getitem__))
-        }
+        if self.over_time:
+            figures = [{**each._asdict(), "stretches": each.stretches.tolist()} for each in self.over_time]
+            for row in figures:
+                row |= {name: f"{day:%Y-%m-%d}" for name, day in row.items() if isinstance(day, datetime)}
+            facts["over_time"] = figures
+        return facts
 
     def time_facts(self) -> list[tuple[str, str]]:
         """A few figures over all annotators; empty where no annotation has a time."""
         rows = self.over_time
         if not rows:
             return []
-        facts = [("labelled", f"{day(min(each.first for each in rows))} to {day(max(each.last for each in rows))}")]
-        for name, unit in (("per_hour", "labels per hour"), ("lead_time", "seconds per label")):
+        first, last = min(each.first for each in rows), max(each.last for each in rows)
+        facts = [("labelled", f"{first:%Y-%m-%d} to {last:%Y-%m-%d}")]
+        for name, unit in (("labels_per_hour", "labels per hour"), ("lead_time", "seconds per label")):
             values = np.array([getattr(each, name) for each in rows])
             if np.isfinite(values).any():
                 low, middle, high = np.nanquantile(values, [0.0, 0.5, 1.0])
                 facts.append((unit, f"{low:,.0f} to {high:,.0f} by annotator, median {middle:,.0f}"))
         return facts
 
-    def _over_time(self, each: AnnotatorOverTime) -> dict[str, Any]:
-        per_hour, lead_time = (
-            round(value, 3) if np.isfinite(value) else None for value in (each.per_hour, each.lead_time)
-        )
-        drift = each.drift and {
-            "p_value": each.drift.p_value,
-            "beyond_chance": each.drift.flagged,
-            "on": day(each.drift.time),
-            "before": dict(zip(("accuracy", "low", "high"), each.drift.before, strict=True)),
-            "after": dict(zip(("accuracy", "low", "high"), each.drift.after, strict=True)),
-        }
-        return {
-            "annotator": self.annotations.annotators[each.annotator],
-            "task": self.annotations.tasks[each.task].name,
-            "labels": each.labels,
-            "first": day(each.first),
-            "last": day(each.last),
-            "labels_per_hour": per_hour,
-            "lead_time": lead_time,
-            "drift": drift,
-        }
-
 
 def examine(
     annotations: Annotations, test: Annotations | Items | None = None, screens: Screens | None = None
 ) -> Examination:
-    """Examine a table, and a test table against it. Built with `keep_rows`, the order of labelling is known too.
+    """Examine a table, and a test table against it.
 
     `test` has gold in its own words, read without the table's tasks; of `Items` only the texts are compared. `screens`
     are those of the same table, where they are at hand.
     """
-    alpha, groups, counts = alpha_by_task(annotations), connected_groups(annotations), label_counts(annotations)
+    alpha, groups, counts = alpha_by_task(annotations), connected_groups(annotations), _label_counts(annotations)
     if screens is None:
         model = AnnotatorModel(annotations).fit()
         screens = Screens(annotations, model.estimate(), model)
-    independence = screens.independence
     findings = [Finding("reading", "warning", message, "") for message in annotations.ledger.warnings]
-    findings += annotator_findings(screens)
-    findings += group_findings(annotations, groups)
-    findings += label_findings(annotations, alpha, counts)
-    findings += text_findings(annotations, test.items if isinstance(test, Annotations) else test)
+    findings += find.annotator_findings(screens)
+    findings += find.group_findings(annotations, groups)
+    findings += find.label_findings(annotations, alpha, counts)
+    findings += find.text_findings(annotations, test.items if isinstance(test, Annotations) else test)
     if isinstance(test, Annotations):
-        findings += gold_label_findings(annotations, test, counts)
-    if independence is not None and independence.err_together:
+        findings += find.gold_label_findings(annotations, test)
+    worth = screens.independence
+    if worth is not None and worth.exponent < 1:
         remedy = "They err together: a vote among them is less sure than it looks, and more of the same add little."
-        findings.append(Finding("annotators err together", "note", f"{independence}.", remedy))
-    below_chance = any(suspect.kind == "below chance" for suspect in screens.suspects)
-    methods = applicable_methods(annotations, groups, below_chance)
-    summary = annotations.describe()
-    return Examination(annotations, summary, counts, alpha, independence, groups, findings, methods, screens.times)
+        findings.append(Finding("annotators err together", "note", f"{worth}.", remedy))
+    methods, summary = applicable_methods(annotations), annotations.describe()
+    return Examination(annotations, summary, counts, alpha, worth, groups, findings, methods, screens.times)
 
 
-def label_counts(annotations: Annotations) -> dict[str, dict[str, int]]:
+def _label_counts(annotations: Annotations) -> dict[str, dict[str, int]]:
     """How often each label was given, by task; by its place in the list where items have their own options."""
     task_of = annotations.item_tasks[annotations.item]
     by_task = {}
@@ -173,42 +126,23 @@ def label_counts(annotations: Annotations) -> dict[str, dict[str, int]]:
     return by_task
 
 
-# ---------------------------------------------------------------- methods
-
-
-def applicable_methods(annotations: Annotations, groups: list[Group], below_chance: bool) -> list[Applicability]:
+def applicable_methods(annotations: Annotations) -> list[Applicability]:
     """A verdict for each method of `METHODS`, in its order."""
-    labelled, single = labelled_and_single(annotations)
+    labelled, single = find.labelled_and_single(annotations)
     n_gold = 0 if annotations.gold is None else int((annotations.gold != UNKNOWN).sum())
-    is_binary = bool(annotations.n_items) and int(annotations.option_counts.min()) == 2
-    flipped = [FLIPPED] if below_chance and is_binary else []
-    verdicts: list[Applicability] = []
+    verdicts = []
     for method in METHODS.values():
-        cares: list[str] = []
-        impossible, why = "", "trains on every annotation as it is"
+        no, care, why = "", "", "trains on every annotation as it is"
         if method.needs_gold:
-            impossible, why = "" if n_gold else "there is no gold", "gold is known for every item"
-            if n_gold < annotations.n_items:
-                cares = [f"gold is known for {n_gold:,} of {annotations.n_items:,} items"]
+            no, why = "" if n_gold else "there is no gold", "gold is known for every item"
+            care = "" if n_gold == annotations.n_items else f"gold is known for {n_gold:,} items alone"
         elif method.aggregator is not None:
-            impossible = "undefined: no item has two annotations" if labelled == single else ""
-            why = "items have several annotations"
+            no, why = "undefined: no item has two annotations" if labelled == single else "", "items have several"
             if single > SINGLE_SHARE * labelled:
-                cares.append(f"{single / labelled:.0%} of the items have one annotation, which is taken as it is")
-            if method.aggregator != "majority":  # a vote compares no accuracies and cannot be flipped as a whole
-                if len(groups) > 1:
-                    cares.append(f"{len(groups)} separate groups of annotators: their accuracies cannot be compared")
-                cares += flipped
+                care = f"{single / labelled:.0%} of the items have one annotation, which is taken as it is"
         elif method.learns_expertise:
             why = "learns whom to trust while it trains"
-            if annotations.n_annotators == 1:
-                cares = ["one annotator: expertise cannot be told from how hard the items are"]
-            else:
-                if labelled == single:
-                    cares.append("one annotation per item: expertise is relative, only its ratios are known")
-                elif len(groups) > 1:
-                    cares.append("separate groups of annotators are compared through the model alone")
-                cares += flipped
-        applies: Verdict = "no" if impossible else "with care" if cares else "yes"
-        verdicts.append(Applicability(method.name, applies, impossible or "; ".join(cares) or why))
+            care = "one annotation per item: only ratios of expertise are known" if labelled == single else ""
+            care = care if annotations.n_annotators > 1 else "one annotator: expertise cannot be told from difficulty"
+        verdicts.append(Applicability(method.name, "no" if no else "with care" if care else "yes", no or care or why))
     return verdicts

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
-from typing import Literal
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from realm.check.agreement import Group
-from realm.crowd.notes import drift_in_words, pattern_in_words
-from realm.crowd.pairs import MOST_ANNOTATORS
-from realm.crowd.screens import Screens
-from realm.crowd.suspects import FEW
+from realm.check.groups import Group
+from realm.crowd.screens import FEW, Screens
+from realm.crowd.verdicts import VERDICTS
 from realm.data.annotations import UNKNOWN, Annotations
 from realm.data.items import Items
 from realm.data.overlap import shown_in
+from realm.data.roles import listed
 from realm.data.spelling import folded, look_alikes
 from realm.display import counted
 
@@ -26,27 +24,16 @@ LOW_ALPHA = 0.4
 RARE = 0.01
 """Share of the annotations below which a label is rare: "less than once in a hundred"."""
 NAMED = 10
-"""Labels or tasks that a message names: they fit on a line."""
-IDS_LISTED = 5
-"""Items that a finding names: enough to look at."""
-NO_INFORMATION = "Leave them out with `exclude`, or ask them; the labels carry no information."
-SUSPECTS = {
-    "constant": ("", NO_INFORMATION),
-    "alternating": ("", NO_INFORMATION),
-    "chance": (
-        "agrees little with the others",
-        "Look at some of their labels; leave them out with `exclude` if they guess.",
-    ),
-    "below chance": (
-        "disagrees with the others more than chance would",
-        "Look at some of their labels: did they mistake one label for another?",
-    ),
+"""Labels or items that a message names: they fit on a line."""
+REMEDIES = {
+    "constant": "Leave them out with `exclude`, or ask them; the labels carry no information.",
+    "chance": "Look at some of their labels; leave them out with `exclude` if they guess.",
+    "below chance": "Look at some of their labels: did they mistake one label for another?",
 }
-"""What each kind of suspect does, where no pattern says it, and what to do about it."""
+"""What to do about whose labels carry no information."""
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """One thing to know, whom or what it concerns, and what to do about it."""
 
     code: str
@@ -60,20 +47,16 @@ def annotator_findings(screens: Screens) -> Iterator[Finding]:
     """Whose labels carry little information, who copies, who has changed, and who is hardly known."""
     annotations, estimate = screens.annotations, screens.estimate
     names, counts = annotations.annotators, annotations.annotations_per_annotator
-    for _, same in groupby(screens.suspects, key=lambda each: (each.annotator, each.kind)):
-        suspect, *others = same  # in other tasks
-        at = suspect.annotator, suspect.task
-        what, remedy = SUSPECTS[suspect.kind]
-        if suspect.period:
-            what = pattern_in_words(annotations, suspect)
-        else:
-            # without the sign of a negative number that is rounded to zero
-            expertise, highest = (round(float(figure), 2) + 0.0 for figure in (estimate.expertise[at], suspect.highest))
-            what += f": expertise {expertise:.2f}, at most {highest:.2f}; typical here {suspect.typical:.2f}"
-        n, more = int(estimate.annotations[at]), f", and in {counted(len(others), 'other task')}" if others else ""
-        where, name = in_task(annotations, suspect.task), names[suspect.annotator]
-        message = f"'{name}' {what}{where} ({counted(n, 'label')}){more}."
-        yield Finding(suspect.kind, "warning", message, remedy, (name,))
+    for who, task in np.argwhere(screens.constant | screens.guessers).tolist():
+        at, code, what = (who, task), "constant", str(screens.notes[who, task])
+        if not screens.constant[at]:
+            is_worse = VERDICTS[screens.verdicts[at]] == "worse than chance"
+            code = "below chance" if is_worse else "chance"
+            what = "disagrees with the others more than chance would" if is_worse else "agrees little with the others"
+            what += f": right {estimate.accuracy[at]:.0%} of the time ({estimate.low[at]:.0%}–{estimate.high[at]:.0%})"
+        n = counted(int(estimate.annotations[at]), "label")
+        message = f"'{names[who]}' {what}{in_task(annotations, task)} ({n})."
+        yield Finding(code, "warning", message, REMEDIES[code], (names[who],))
     if few := [names[i] for i in counts.argsort(kind="stable") if counts[i] < FEW]:
         share = int(counts[counts < FEW].sum()) / annotations.n_annotations
         message = f"{len(few):,} of {len(counts):,} annotators gave fewer than {FEW} labels ({share:.1%} of all)."
@@ -82,28 +65,17 @@ def annotator_findings(screens: Screens) -> Iterator[Finding]:
     if len(names) == 1:
         remedy = "Expertise cannot be learned; have a second one label a part."
         yield Finding("one annotator", "warning", "There is one annotator only.", remedy)
-    if emails := [name for name in names if "@" in name and "." in name.rsplit("@", 1)[1]]:
-        message = f"{_are(len(emails), 'annotator')} named by e-mail address."
-        remedy = "`realm import` can write the table with pseudonyms in place of the names."
-        yield Finding("e-mail addresses", "note", message, remedy)
     for pair in screens.copies:
         both = (names[pair.first], names[pair.second])
-        message = (
-            f"'{both[0]}' and '{both[1]}' gave the same label on {pair.same:,} of {pair.shared:,} shared items, "
-            f"mistakes included; {pair.expected:,.0f} would be expected."
-        )
-        yield Finding(
-            "near copies", "warning", message, "Are they one person, or did one copy? Together they count as one.", both
-        )
-    if len(names) > MOST_ANNOTATORS:
-        message = f"Copies were looked for among the {MOST_ANNOTATORS:,} annotators with the most labels."
-        yield Finding("search for copies", "note", message, "")
-    for each in screens.times:
-        if each.drift is not None and each.drift.flagged:
-            name, change = names[each.annotator], drift_in_words(each.drift)
-            message = f"'{name}'{in_task(annotations, each.task)}: {change} (p = {each.drift.p_value:.2g})."
-            remedy = "Look at their labels since then, and have some of them labelled again."
-            yield Finding("drift", "warning", message, remedy, (name,))
+        message = f"'{both[0]}' and '{both[1]}' gave the same label on {pair.same:,} of {pair.shared:,} shared items"
+        message += f", mistakes included; {pair.expected:,.0f} would be expected."
+        remedy = "Are they one person, or did one copy? Together they count as one."
+        yield Finding("near copies", "warning", message, remedy, both)
+    for row in (each for each in screens.times if each.changed):
+        where = f" in task '{row.task}'" if len(annotations.tasks) > 1 else ""
+        message = f"'{row.annotator}'{where}: {row.change} (p = {row.p_value:.2g})."
+        remedy = "Look at their labels since then, and have some of them labelled again."
+        yield Finding("drift", "warning", message, remedy, (row.annotator,))
 
 
 def group_findings(annotations: Annotations, groups: list[Group]) -> Iterator[Finding]:
@@ -118,11 +90,8 @@ def group_findings(annotations: Annotations, groups: list[Group]) -> Iterator[Fi
         remedy = "Fine for `realm`; `majority` and `dawid-skene` take such a label as it is."
         yield Finding("items labelled once", "note", message, remedy)
     if len(groups) > 1 and labelled > single:
-        outside = sum(group.annotators for group in groups[1:])
-        message = (
-            f"The annotators fall into {len(groups):,} groups that share no item; "
-            f"{_are(outside, 'annotator')} outside the largest ({groups[0].annotators:,})."
-        )
+        message = f"The annotators fall into {len(groups):,} groups that share no item; outside the largest: "
+        message += f"{sum(group.annotators for group in groups[1:]):,} of {annotations.n_annotators:,} annotators."
         remedy = "Have some items labelled by members of several groups, so that they can be compared."
         yield Finding("separate groups", "warning", message, remedy)
 
@@ -135,15 +104,14 @@ def label_findings(
         where, of_task, value = in_task(annotations, index), counts[task.name], alpha[task.name]
         for group in look_alikes(task.labels or ()):
             message = f"Labels that look alike{where}: {', '.join(map(repr, group))}."
-            remedy = "If they are one label, say so with `map_labels`."
-            yield Finding("look-alike labels", "warning", message, remedy, group)
+            yield Finding("look-alike labels", "warning", message, "If they are one label: `map_labels`.", group)
         if value is not None and value < LOW_ALPHA:
             message = f"Krippendorff's alpha{where} is {value:.2f}: annotators agree little beyond chance."
             remedy = "Expect much from modelling annotators and little from voting; are the instructions clear?"
             yield Finding("low agreement", "warning", message, remedy)
         limit = RARE * sum(of_task.values())
         if rare := [name for name, count in of_task.items() if task.labels and count < limit]:
-            named = ", ".join(f"{name} ({of_task[name]:,})" for name in rare[:NAMED])
+            named = listed([f"{name} ({of_task[name]:,})" for name in rare], NAMED)
             message = f"Labels given less than once in a hundred{where}: {named}."
             yield Finding("rare labels", "note", message, "Read their accuracy with care.", tuple(rare))
 
@@ -167,9 +135,7 @@ def text_findings(annotations: Annotations, test: Items | None) -> Iterator[Find
             yield Finding("text leak", "warning", message, remedy, _ids(test, seen))
 
 
-def gold_label_findings(
-    annotations: Annotations, test: Annotations, counts: dict[str, dict[str, int]]
-) -> Iterator[Finding]:
+def gold_label_findings(annotations: Annotations, test: Annotations) -> Iterator[Finding]:
     """Where the labels of a test table's gold are not those of the table; not where items list their own options."""
     own = {task.name: task for task in annotations.tasks}
     one = len(own) == len(test.tasks) == 1
@@ -178,37 +144,30 @@ def gold_label_findings(
         if table is None or table.labels is None or task.labels is None or test.gold is None:
             continue
         where = f" in task '{task.name}'" if len(own) > 1 else ""
-        gold = test.gold[(test.item_tasks == index) & (test.gold != UNKNOWN)]
+        given = test.gold[(test.item_tasks == index) & (test.gold != UNKNOWN)]
         spelled = {folded(label): label for label in table.labels}  # as gold is read when a model is evaluated
-        in_test: dict[str, int] = {}
-        for label, count in zip(task.labels, np.bincount(gold, minlength=len(task.labels)).tolist(), strict=True):
-            name = label if label in table.labels else spelled.get(folded(label), label)
-            if count:
-                in_test[name] = in_test.get(name, 0) + count
-        new = {label: count for label, count in in_test.items() if label not in table.labels}
-        spelling = {label: own_label for label in new if (own_label := _look_alike(label, counts[table.name]))}
+        in_test = {
+            label if label in table.labels else spelled.get(folded(label), label)
+            for label in (task.labels[number] for number in np.unique(given))
+        }
+        new = sorted(in_test.difference(table.labels))
+        alike = {label: [group for group in look_alikes([*table.labels, label]) if label in group] for label in new}
+        spelling = {label: groups[0][0] for label, groups in alike.items() if groups}
         if spelling:
-            pairs = ", ".join(f"{label!r} is {own_label!r}" for label, own_label in list(spelling.items())[:NAMED])
+            pairs = listed([f"{label!r} is {of_table!r}" for label, of_table in spelling.items()], NAMED)
             message = f"The test table spells labels in another way{where}: {pairs} in the table."
             remedy = "If they are one label, say so with `map_labels`: its gold is renamed too."
             yield Finding("test spelling", "warning", message, remedy, tuple(spelling))
         if unknown := [label for label in new if label not in spelling]:
-            listed = ", ".join(f"{label} ({counted(new[label], 'item')})" for label in unknown[:NAMED])
-            message = f"Labels of the test table that no annotator gave{where}: {listed}."
+            message = f"Labels of the test table that no annotator gave{where}: {listed(unknown, NAMED)}."
             remedy = "A model cannot learn them from this table: list all labels with `labels`, or leave them out."
             yield Finding("labels only in test", "warning", message, remedy, tuple(unknown))
-        if absent := [label for label in table.labels if label not in in_test and label not in spelling.values()]:
-            message = f"Labels that no item of the test table has{where}: {', '.join(absent[:NAMED])}."
+        if absent := [label for label in table.labels if label not in {*in_test, *spelling.values()}]:
+            message = f"Labels that no item of the test table has{where}: {listed(absent, NAMED)}."
             yield Finding("labels not in test", "note", message, "The test says nothing about them.", tuple(absent))
-    if len(own) > 1 and (unknown := [task.name for task in test.tasks if task.name not in own]):
-        message = f"Tasks of the test table that the table does not have: {', '.join(unknown[:NAMED])}."
+    if unknown := [task.name for task in test.tasks if len(own) > 1 and task.name not in own]:
+        message = f"Tasks of the test table that the table does not have: {listed(unknown, NAMED)}."
         yield Finding("tasks only in test", "warning", message, "Leave them out.", tuple(unknown))
-
-
-def _look_alike(label: str, counts: dict[str, int]) -> str | None:
-    """The label of the table that looks like this one, the most frequent of several; None where there is none."""
-    alike = [group[:-1] for group in look_alikes([*counts, label]) if group[-1] == label]
-    return max(alike[0], key=lambda each: counts[each]) if alike else None
 
 
 def labelled_and_single(annotations: Annotations) -> tuple[int, int]:
@@ -222,9 +181,5 @@ def in_task(annotations: Annotations, task: int) -> str:
     return f" in task '{annotations.tasks[task].name}'" if len(annotations.tasks) > 1 else ""
 
 
-def _are(count: int, noun: str) -> str:
-    return f"{counted(count, noun)} {'is' if count == 1 else 'are'}"
-
-
-def _ids(items: Items, rows: Sequence[int] | np.ndarray) -> tuple[str, ...]:
-    return tuple(items.ids.take(pa.array(rows[:IDS_LISTED])).to_pylist())
+def _ids(items: Items, rows: Sequence[int] | np.ndarray[Any, Any]) -> tuple[str, ...]:
+    return tuple(items.ids.take(pa.array(rows[:NAMED])).to_pylist())

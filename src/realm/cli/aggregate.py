@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from realm.cli.emit import beside, emit
+from realm.cli.emit import beside, check_outputs, emit
 from realm.cli.flags import LabelsFiles, Overwrite, Raw, takes
-from realm.cli.output_files import check_outputs
 from realm.cli.progress import progress_display
 from realm.cli.reading_flags import ReadingFlags
 from realm.cli.terminal import ROWS, note, note_ledger, show_frame
-from realm.display import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,50 +21,29 @@ if TYPE_CHECKING:
 def aggregate(
     files: LabelsFiles,
     reading: ReadingFlags,
-    method: Annotated[
-        str,
-        typer.Option(help="`realm` (the labels that reports show), `majority`, `dawid-skene`, `one-coin` or `mace`."),
-    ] = "realm",
     output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", help="CSV to write the labels to. Annotators are written to NAME.annotators.csv."
-        ),
+        Path | None, typer.Option("--output", "-o", help="CSV of the labels; NAME.annotators.csv has the annotators.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed for breaking ties at random.")] = 0,
-    use_gold: Annotated[
-        bool,
-        typer.Option(
-            "--use-gold", help="Fix the items with gold to their true label, and judge the annotators by them."
-        ),
-    ] = False,
-    abstain: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LABEL",
-            help="The label that means no answer (of labelling functions, for example): never taken for the truth.",
-        ),
-    ] = None,
-    judges: Annotated[
-        bool,
-        typer.Option("--judges", help="The annotators are language models: they err together more often than people."),
-    ] = False,
+    method: Annotated[
+        str, typer.Option(metavar="TEXT", help="realm, majority, dawid-skene, one-coin or mace.")
+    ] = "realm",
+    use_gold: Annotated[bool, typer.Option("--use-gold", help="Take the gold labels for true.")] = False,
+    judges: Annotated[bool, typer.Option("--judges", help="The annotators are language models.")] = False,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed for breaking ties.", hidden=True)] = 0,
     raw: Raw = False,
     overwrite: Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print labels and annotators as JSON.")] = False,
 ) -> None:
-    """Estimate the true label of each item and the accuracy of each annotator, without training a model."""
+    """Estimate true labels and annotators' accuracies, without a model."""
     from realm.crowd.against_gold import aggregate_against_gold, gold_sentences
     from realm.crowd.aggregation import aggregate as aggregate_labels
 
     second = beside(output, "annotators")
     check_outputs(output, second, reads=[*files, *reading.files()], overwrite=overwrite)
     annotations = reading.read(files)
+    kind = "models" if judges else None
     with progress_display() as progress:
-        kind = "models" if judges else None
-        result = aggregate_labels(
-            annotations, method, seed, use_gold=use_gold, abstain=abstain, kind=kind, progress=progress
-        )
+        result = aggregate_labels(annotations, method, seed, use_gold=use_gold, kind=kind, progress=progress)
     labels = result.table(annotations).round({"confidence": 6})
     annotators = result.annotators.round({"accuracy": 6, "low": 6, "high": 6})
     if len(annotations.tasks) == 1:
@@ -77,10 +54,6 @@ def aggregate(
     if not use_gold and (comparison := aggregate_against_gold(annotations, result)) is not None:
         for sentence in gold_sentences(comparison):
             note(f"note: {sentence}")
-
-    if output is not None:
-        n_labels = counted(int((result.labels >= 0).sum()), "label")
-        note(f"{n_labels} in {output}, {counted(len(annotators), 'annotator')} in {second}")
     figures = {"method": method, "seed": seed, "used_gold": use_gold, "warnings": result.warnings}
     figures |= {"labels": labels, "annotators": annotators}
     outputs = {output: labels, second: annotators}

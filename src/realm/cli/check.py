@@ -1,161 +1,173 @@
-"""`realm check`: what is in a table of annotations, what was dropped and why, and which methods apply."""
+"""`realm check`: what is in a table of annotations, what is wrong with it, and the command line that mends it."""
 
 from __future__ import annotations
 
-import sys
-from dataclasses import replace
+import re
+import secrets
+import shlex
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from realm.cli.emit import print_json
+from realm.cli.emit import check_outputs, print_json, write_annotations
 from realm.cli.flags import AsJson, LabelsFiles, Overwrite, takes
-from realm.cli.output_files import check_outputs
 from realm.cli.reading_flags import ReadingFlags, optional_in_test
-from realm.cli.terminal import console, note, show_table, write_out
-from realm.display import counted
+from realm.cli.terminal import NAMED, console, note
+from realm.display import visible
 from realm.errors import RealmError
-from realm.report.escaping import visible
 
 if TYPE_CHECKING:
     from realm.check import Examination
     from realm.data import Annotations, Items
 
-NAMED = 8
-"""Rows that are named for each reason: enough to look at some, on one line."""
+MOST_FAULTS = 8
+"""After so many a table is given up: each takes reading it once more."""
+REMEDY = re.compile(r'`(\w+)="([^"`]+)"`')
+"""The argument that an error names as what mends it."""
 
 
 @takes(ReadingFlags)
 def check(
     files: LabelsFiles,
     reading: ReadingFlags,
-    test: Annotated[
-        Path | None, typer.Option("--test", help="Test table, to compare its labels and texts with the table's.")
-    ] = None,
-    write_label_map: Annotated[
+    test: Annotated[Path | None, typer.Option(metavar="FILE", help="Test table, to compare with the table.")] = None,
+    write: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Write labels that look alike to a CSV, to be edited and given as --map-labels."
-        ),
+        typer.Option(metavar="FILE", help="Write the corrected table, .csv or .parquet."),
     ] = None,
+    pseudonymise: Annotated[bool, typer.Option("--pseudonymise", help="Write hashes in place of names.")] = False,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a table of annotations is worth, before any training. Exit code 2: it cannot be used as it is."""
+    """Say what a table is worth, what is wrong with it, and how to mend it.
+
+    Exit code 2: it cannot be used as it is; the last line is the command line that mends it.
+    """
     from realm.check import examine
 
-    reads = [*files, test, *reading.files()]
-    check_outputs(write_label_map, reads=reads, overwrite=overwrite, flag="--write-label-map")
-    try:
-        annotations = reading.read(files, keep_rows=True)
-        examination = examine(annotations, None if test is None else _read_test(reading, test, annotations))
-    except RealmError as error:
-        if not as_json:
-            raise
-        failure = {"usable": False, "error": visible(str(error))}
-        print_json(failure, indent=2)
-        raise typer.Exit(2) from None
+    check_outputs(write, reads=[*files, test, *reading.files()], overwrite=overwrite)
+    annotations, mended, faults = _read(reading, files)
+    if annotations is None and len(faults) == 1 and not as_json:
+        raise RealmError(faults[0])
+    examination = None
+    if annotations is not None:
+        examination = examine(annotations, None if test is None else _read_test(mended, test, annotations))
+    if annotations is not None and write is not None and not faults:
+        if pseudonymise:
+            from realm.data.pseudonyms import pseudonymise as with_hashes
+
+            annotations = with_hashes(annotations, secrets.token_bytes(32))
+        write_annotations(annotations, write)
+        files, mended = [write], ReadingFlags()
+    command = visible(_command_line(files, mended))
     if as_json:
-        print_json(examination.as_dict(), indent=2)
-    elif sys.stdout.isatty():
-        _show(examination, ", ".join(map(str, files)))
+        facts: dict[str, Any] = {} if examination is None else examination.as_dict()
+        errors = {"error": visible(faults[0]), "errors": [visible(fault) for fault in faults]} if faults else {}
+        print_json(facts | {"usable": not faults} | errors | {"command": command}, indent=2)
     else:
-        write_out("\n".join(lines(examination)))
-    if write_label_map is not None:
-        _write_label_map(examination, write_label_map)
+        for fault in faults:
+            note(f"error: {fault}")
+        if examination is not None:
+            _show(examination)
+            console().print(f"Next: {command}", markup=False)
+    if faults:
+        raise typer.Exit(2)
+
+
+def _read(reading: ReadingFlags, files: Sequence[Path]) -> tuple[Annotations | None, ReadingFlags, list[str]]:
+    """The table, the flags that it could be read with, and what is wrong.
+
+    Where an error names the argument that mends it, this is assumed, to find what else is wrong.
+    """
+    faults: list[str] = []
+    names = [each.name for each in fields(reading)]
+    while len(faults) < MOST_FAULTS:
+        try:
+            return reading.read(files, keep_rows=True), reading, faults
+        except RealmError as error:
+            faults.append(str(error))
+        remedies: dict[str, str] = {}
+        for name, value in REMEDY.findall(faults[-1]):
+            if name in names and name not in reading.arguments():
+                remedies.setdefault(name, value)
+        if not remedies:
+            break
+        reading = replace(reading, **remedies)  # type: ignore[arg-type]
+    return None, reading, faults
 
 
 def _read_test(reading: ReadingFlags, test: Path, annotations: Annotations) -> Annotations | Items:
     """The test table, or its items where it has no gold; its format is its own, all else as for the table."""
-    names = ("text", "item", "task", "options", "context", "gold", "map_labels", "unanswered", "encoding")
-    names += ("label_form", "exact_labels", *(("threshold", "labels") if reading.threshold is not None else ()))
-    own = ReadingFlags(**{name: getattr(reading, name) for name in names})
+    own = replace(reading, format=None, wide=None, ignore=None, exclude=None, map_annotators=None, threshold=None)
+    own = own if reading.threshold is None else replace(own, threshold=reading.threshold)
     optional = optional_in_test(annotations)
     try:
         return own.read_test(test, optional=optional)
     except RealmError as error:
-        items = replace(own, gold=None).read_items(test, optional)
+        items = replace(own, gold=None).read_items(test, optional=optional)
         note(f"note: the labels of the test table are not compared with the table's: {error}")
         return items
 
 
-def _write_label_map(examination: Examination, path: Path) -> None:
-    """Each spelling of labels that look alike, and the one that was given most often."""
-    import pandas as pd
+def _command_line(files: Sequence[Path], reading: ReadingFlags) -> str:
+    """How to train on the table; settings that have no flag are named as what `--config` must hold."""
+    from realm.data.label_sets import join_list
 
-    from realm.runs.spreadsheet import write_csv
-
-    if not (entries := examination.label_map()):
-        note("No labels look alike: no label map was written.")
-        return
-    write_csv(pd.DataFrame(entries.items(), columns=["from", "to"]), path, raw=True)
-    note(f"{counted(len(entries), 'spelling')} in {path}: check the column to, and give it as --map-labels {path}")
-
-
-def lines(examination: Examination) -> list[str]:
-    """The examination for a pipe: one fact per line, no colour, no boxes."""
-    text_lines = [f"{name}: {value}" for name, value in _facts(examination)]
-    for task, shares in examination.label_counts.items():
-        text_lines += [f"label ({task}): {visible(label)} {count}" for label, count in shares.items()]
-    text_lines += [f"{reason}: {count} ({_rows(rows, count, 'rows ')})" for reason, count, rows in _ledger(examination)]
-    text_lines += [f"method {method.name}: {method.applies} ({method.why})" for method in examination.methods]
-    for finding in examination.findings:
-        text_lines.append(f"{finding.level}: {visible(finding.message)} {visible(finding.remedy)}".rstrip())
-    return text_lines
+    words, in_config = ["realm", "train", *map(str, files)], []
+    for name, value in reading.arguments().items():
+        values = value if name == "exclude" else [join_list(value) if isinstance(value, list | tuple) else str(value)]
+        if name in ReadingFlags.IN_CONFIG:
+            in_config.append(f"{name}: {values[0]}")
+        else:
+            for each in values:
+                words += [f"--{name.replace('_', '-')}", str(each)]
+    words += ["--config", "realm.yaml"] if in_config else []
+    line = shlex.join([*words, "--output", f"runs/{Path(files[0]).name.split('.')[0]}"])
+    return line + (f"   (realm.yaml: {', '.join(in_config)})" if in_config else "")
 
 
-def _show(examination: Examination, title: str) -> None:
-    """The examination for a terminal."""
+def _show(examination: Examination) -> None:
+    """Warnings first, then what is in the table, and notes."""
     from rich.text import Text
 
     screen = console()
-    show_table(title, ("", ""), _facts(examination))
-    for task, shares in examination.label_counts.items():
-        total = max(sum(shares.values()), 1)
-        rows = [(visible(label), f"{count:,}", f"{count / total:.1%}") for label, count in shares.items()]
-        title = "Labels" if len(examination.label_counts) == 1 else f"Labels of {visible(task)}"
-        show_table(title, ("label", "given", "share"), rows)
-    if ledger := _ledger(examination):
-        rows = [(f"{count:,}", reason, _rows(rows, count)) for reason, count, rows in ledger]
-        show_table("Dropped or changed on reading", ("count", "reason", "rows"), rows)
-    verdicts = [(method.name, method.applies, method.why) for method in examination.methods]
-    show_table("Methods", ("method", "applies", "why"), verdicts)
-    screen.print(Text("Findings", style="bold"))
-    for finding in examination.findings:
-        warns = finding.level == "warning"
-        mark = ("! ", "bold yellow") if warns else ("- ", "dim")
-        screen.print(Text.assemble(mark, visible(finding.message), (f" {visible(finding.remedy)}".rstrip(), "dim")))
-    if not examination.findings:
-        screen.print(Text("Nothing stands out.", style="green"))
+    notes = [finding for finding in examination.findings if finding.level != "warning"]
+    for finding in [*(each for each in examination.findings if each.level == "warning"), *notes]:
+        if notes and finding is notes[0]:
+            _show_facts(examination)
+        style = "bold yellow" if finding.level == "warning" else ""
+        text = f"{visible(finding.message)} {visible(finding.remedy)}".rstrip()
+        screen.print(Text.assemble((f"{finding.level}: ", style), text))
+    if not notes:
+        _show_facts(examination)
 
 
-def _facts(examination: Examination) -> list[tuple[str, str]]:
-    facts = examination.summary
-    rows = [] if examination.ledger.format is None else [("format", examination.ledger.format)]
-    rows += [(name, f"{facts[name]:,}") for name in ("items", "annotators", "annotations")]
-    rows.append(("tasks", f"{len(facts['tasks']):,}"))
+def _show_facts(examination: Examination) -> None:
+    facts, ledger, screen = examination.summary, examination.ledger, console()
+    lines = [] if ledger.format is None else [f"format: {ledger.format}"]
+    lines += [f"{name}: {facts[name]:,}" for name in ("items", "annotators", "annotations")]
     for name in ("annotations_per_item", "annotations_per_annotator"):
         least, most, median, mean = (facts[name][key] for key in ("min", "max", "median", "mean"))
-        rows.append((name.replace("_", " "), f"{least:,} to {most:,}, median {median:g}, mean {mean:.1f}"))
-    rows.append(("items with gold", f"{facts['items_with_gold']:,}"))
-    rows.append(("connected groups", f"{len(examination.groups):,}"))
-    several = len(examination.alpha) > 1
-    for task, alpha in examination.alpha.items():
-        name = f"Krippendorff's alpha ({visible(task)})" if several else "Krippendorff's alpha"
-        rows.append((name, "undefined" if alpha is None else f"{alpha:.3f}"))
+        lines.append(f"{name.replace('_', ' ')}: {least:,} to {most:,}, median {median:g}, mean {mean:.1f}")
+    lines.append(f"items with gold: {facts['items_with_gold']:,}")
+    for task, counts in examination.label_counts.items():
+        of_task = f" of {task}" if len(examination.label_counts) > 1 else ""
+        total = max(sum(counts.values()), 1)
+        shares = [f"{label} {count / total:.1%}" for label, count in list(counts.items())[:NAMED]]
+        lines.append(f"labels{of_task}: {', '.join(shares)}{', ...' if len(counts) > NAMED else ''}")
+        alpha = examination.alpha[task]
+        lines.append(f"Krippendorff's alpha{of_task}: {'undefined' if alpha is None else f'{alpha:.3f}'}")
     if examination.independence is not None:
-        rows.append(("independence", str(examination.independence)))
-    return rows + examination.time_facts()
-
-
-def _ledger(examination: Examination) -> list[tuple[str, int, list[str]]]:
-    ledger = examination.ledger
-    return [(visible(reason), count, ledger.places(reason)) for reason, count in ledger.counts.items()]
-
-
-def _rows(rows: list[str], count: int, title: str = "") -> str:
-    """The first rows of a reason; each has its file where there are several, and needs no title."""
-    several_files = any(not row.isdecimal() for row in rows)
-    separator, title = ("; ", "") if several_files else (", ", title)
-    return visible(title + separator.join(rows[:NAMED]) + f"{separator}..." * (count > NAMED))
+        lines.append(f"independence: {examination.independence}")
+    lines += [f"{name}: {value}" for name, value in examination.time_facts()]
+    for reason, count in ledger.counts.items():
+        rows = ledger.places(reason)
+        lines.append(f"{count:,} x {reason} ({'; '.join(rows[:NAMED])}{'; ...' if count > NAMED else ''})")
+    verdicts = ("yes", "with care", "no")
+    by_verdict = {each: [m.name for m in examination.methods if m.applies == each] for each in verdicts}
+    methods = [f"{verdict}: {', '.join(names)}" for verdict, names in by_verdict.items() if names]
+    for line in [*lines, f"methods that apply: {'; '.join(methods)}"]:
+        screen.print(visible(line), markup=False)

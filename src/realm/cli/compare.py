@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from realm.cli.emit import print_json
+from realm.cli.emit import print_json, refuse_inside
 from realm.cli.flags import AsJson, LabelsFiles, takes
 from realm.cli.models import fetch_named_model
-from realm.cli.output_files import refuse_inside
 from realm.cli.progress import logged_to, progress_display
-from realm.cli.reading_flags import ReadingFlags, optional_in_test
-from realm.cli.terminal import ROWS, note, note_table, show_table
+from realm.cli.reading_flags import ReadingFlags
+from realm.cli.terminal import note, note_table, show_table
 from realm.cli.training_flags import TrainingFlags
-from realm.errors import RealmError
-from realm.methods import COMPARED, METHODS
-
-if TYPE_CHECKING:
-    from realm.metrics import Metric
-
-TRIALS = "Choosing learning rates (by held-out annotations of one seed, without gold)"
+from realm.methods import COMPARED
 
 
 # a comparison varies the method and the seed itself, and writes no run folders
@@ -32,55 +26,33 @@ TRIALS = "Choosing learning rates (by held-out annotations of one seed, without 
 )
 def compare(
     files: LabelsFiles,
-    test: Annotated[Path, typer.Option(help="Table of items with gold to score the methods on.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the results.")],
+    test: Annotated[Path, typer.Option(metavar="FILE", help="Table of items with gold to score the methods on.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the results.")],
     reading: ReadingFlags,
     training: TrainingFlags,
-    methods: Annotated[str, typer.Option(help=f"Comma separated, of {', '.join(METHODS)}.")] = ",".join(COMPARED),
-    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 3,
-    regime: Annotated[str, typer.Option(help="`shared` keeps all annotations, `sparse` one per item.")] = "shared",
-    rank_by: Annotated[
-        str | None,
-        typer.Option(help="`macro-f1` (default), `accuracy`, `log-loss`, `rarest-recall` or `calibration-error`."),
-    ] = None,
-    contrast: Annotated[
-        int, typer.Option(help="Keep only the m annotators who agree with gold most and the m who do least.")
-    ] = 0,
-    min_annotations: Annotated[
-        int, typer.Option(help="For --contrast: rank only annotators with at least n annotations.")
-    ] = 1,
-    expertise_rates: Annotated[
-        str | None,
-        typer.Option(
-            help="Learning rates of the expertise to try for `realm`, comma separated.", rich_help_panel=TRIALS
-        ),
-    ] = None,
-    learning_rates: Annotated[
-        str | None,
-        typer.Option(help="Learning rates of the model to try for the other methods; as many.", rich_help_panel=TRIALS),
-    ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Discard the results in --output and start again.")
-    ] = False,
+    methods: Annotated[
+        str, typer.Option(metavar="TEXT", help="Comma separated; `realm check` lists those that apply.")
+    ] = ",".join(COMPARED),
+    seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Number of seeds.")] = 3,
+    regime: Annotated[
+        str, typer.Option(metavar="TEXT", help="shared keeps all annotations, sparse one per item.", hidden=True)
+    ] = "shared",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Discard the results that are there.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train several methods on the same annotations over several seeds, and compare them on a test table.
+    """Train several methods over several seeds and test which is best.
 
-    Differences are tested by paired tests over test items and seeds. Interrupted, the same command continues.
+    Differences are tested over test items and seeds. The same command goes on.
     """
     refuse_inside(output, files)
     annotations = reading.read(files)
-    test_items = reading.read_test(test, tasks=annotations.tasks, optional=optional_in_test(annotations))
-    if contrast:
-        annotations = annotations.contrast(contrast, min_annotations)
+    test_items = reading.read_test(test, annotations)
 
     from realm.comparison.compare import compare as compare_methods
     from realm.comparison.results import read_summary
     from realm.report.comparison_page import comparison_page
     from realm.runs.folder import LOG
 
-    names = [method.strip() for method in methods.split(",")]
-    values_to_try = _values_to_try(names, expertise_rates, learning_rates)
     note_table(annotations)
     fetch_named_model(training.model)
     with logged_to(output / LOG, append=not overwrite), progress_display() as display:
@@ -88,12 +60,10 @@ def compare(
             annotations,
             test_items,
             training.model,
-            methods=names,
+            methods=[method.strip() for method in methods.split(",")],
             seeds=seeds,
             regime=regime,
-            rank_by=rank_by,
             settings=_settings(training, output),
-            choose=values_to_try,
             output=output,
             overwrite=overwrite,
             progress=lambda message, done, total: note(f"[{done}/{total}] {message}" if done else message),
@@ -102,138 +72,61 @@ def compare(
         for warning in comparison.warnings:
             if warning not in annotations.ledger.warnings:  # said before training
                 note(f"warning: {warning}")
-        for method, likelihoods in comparison.trials.items():
-            trials = ", ".join(f"{value}: {likelihood:.4f}" for value, likelihood in likelihoods.items())
-            note(f"{method}: {max(likelihoods, key=lambda k: likelihoods[k])} (held-out log-likelihood of {trials})")
         comparison_page(output)
     summary = read_summary(output)
     if as_json:
         print_json(summary, indent=2)
         return
     _show(summary)
-    if rank_by is None:
-        by = summary["ranking"]["by"].replace("_", "-")
-        why = ", which counts every label alike" if by == "macro-f1" else ""
-        note(f"Ranked by {by}{why}; --rank-by names another figure.")
     note(f"results.csv, results.json and report.html are in {output}")
 
 
 def _settings(training: TrainingFlags, output: Path) -> dict[str, Any]:
     """The settings that the flags give, as plain values."""
-    from dataclasses import fields
-
     config = training.config(output)
     names = {field.name for field in fields(config)} - {"method", "seed"}
     return {name: value for name, value in config.settings().items() if name in names} | {"cache_gb": config.cache_gb}
 
 
-def _values_to_try(
-    methods: list[str], expertise_rates: str | None, learning_rates: str | None
-) -> dict[str, dict[str, list[float]]]:
-    expertise, model = _rates("--expertise-rates", expertise_rates), _rates("--learning-rates", learning_rates)
-    values = {}
-    for method in methods:
-        learns = method in METHODS and METHODS[method].learns_expertise
-        if rates := expertise if learns else model:
-            values[method] = {"expertise_learning_rate" if learns else "learning_rate": rates}
-    return values
-
-
-def _rates(flag: str, rates: str | None) -> list[float]:
-    try:
-        return [float(rate) for rate in rates.split(",")] if rates else []
-    except ValueError:
-        raise RealmError(f"{flag} {rates}: rates must be numbers, comma separated.") from None
-
-
 def _show(summary: dict[str, Any]) -> None:
-    """Every figure of every method, where they differ, where they differ by label, and the verdict in words."""
-    from realm.comparison.significance import verdict, what_is_tested
+    """Every figure of every method, where they differ, and the verdict in words."""
+    from realm.comparison.significance import difference_in_words, verdict, what_is_tested
     from realm.metrics import METRICS
 
     ranking = summary["ranking"]
-    entries = {entry["method"]: entry for entry in summary["methods"]}
-    measured = [metric for metric in METRICS.values() if any(metric.name in e["figures"] for e in entries.values())]
-    metrics = [metric for metric in measured if not metric.of_table]
-    rows = [
-        [name, *(_mean(entries[name], metric, metric.name in ("accuracy", ranking["by"])) for metric in metrics)]
-        for name in ranking["order"]
-    ]
-    if (rate := entries[ranking["leader"]]["figures"].get("base_rate")) is not None:
-        shown = [f"{100 * rate['mean']:.1f}" if metric.name == "accuracy" else "-" for metric in metrics]
-        rows.append(["(base rate)", *shown])
+    figures = {entry["method"]: entry["figures"] for entry in summary["methods"]}
+    metrics = [m for m in METRICS.values() if not m.of_table and any(m.name in each for each in figures.values())]
+    rows = [[name, *(_mean(figures[name].get(metric.name), metric.format) for metric in metrics)]
+            for name in ranking["order"]]  # fmt: skip
+    if (rate := figures[ranking["leader"]].get("base_rate")) is not None:
+        cells = [f"{100 * rate['mean']:.1f}" if metric.name == "accuracy" else "-" for metric in metrics]
+        rows.append(["(base rate)", *cells])
     title = f"{summary['regime']} regime, {summary['seeds']} seeds, ranked by {METRICS[ranking['by']].name_in_text}"
     show_table(title, ["method", *(f"{m.name_in_text}{' %' * m.format.endswith('%')}" for m in metrics)], rows)
-    _show_differences(ranking)
-    _show_labels(summary)
-    for sentence in verdict(summary):
-        note(sentence)
-    note(what_is_tested())
-
-
-def _mean(entry: dict[str, Any], metric: Metric, with_spread: bool) -> str:
-    """The mean of a figure over seeds, and where asked for and known the deviation; percentages without their sign."""
-    if (figure := entry["figures"].get(metric.name)) is None:
-        return "-"
-    shares = metric.format.endswith("%")
-    mean, spread = (
-        None if value is None else f"{100 * value:.1f}" if shares else format(value, metric.format)
-        for value in (figure["mean"], figure["std"])
-    )
-    return f"{mean} ±{spread.removeprefix('0')}" if with_spread and spread is not None else f"{mean}"
-
-
-def _show_differences(ranking: dict[str, Any]) -> None:
-    from realm.comparison.significance import difference_in_words
-    from realm.metrics import METRICS
 
     reference = ranking["reference"]
     contrasts = {(each["second"], each["figure"]): each for each in ranking["contrasts"] if each["first"] == reference}
-    others = [name for name in ranking["order"] if name != reference]
-    figures = list(dict.fromkeys(figure for _, figure in contrasts))
+    compared = list(dict.fromkeys(figure for _, figure in contrasts))
     rows = []
-    for name in others:
-        cells = [contrasts.get((name, figure)) for figure in figures]
-        texts = [
-            "-"
-            if each is None
-            else f"{difference_in_words(each['figure'], each['difference']).removesuffix(' points')} "
-            f"{each['outcome'] or ''}"
-            for each in cells
-        ]
-        rows.append([name, *texts])
+    for name in (name for name in ranking["order"] if name != reference):
+        differences = [contrasts.get((name, figure)) for figure in compared]
+        words = ["-" if each is None
+                 else f"{difference_in_words(each['figure'], each['difference'])} {each['outcome'] or ''}"
+                 for each in differences]  # fmt: skip
+        rows.append([name, *words])
     if rows:
-        show_table(
-            f"{reference} minus each method: ahead, behind, level or undecided",
-            ["method", *(METRICS[figure].name_in_text for figure in figures)],
-            rows,
-        )
+        title = f"{reference} minus each method: ahead, behind, level or undecided"
+        show_table(title, ["method", *(METRICS[figure].name_in_text for figure in compared)], rows)
+    for sentence in [*verdict(summary), what_is_tested()]:
+        note(sentence)
 
 
-def _show_labels(summary: dict[str, Any]) -> None:
-    """Recall of every label by method, those that are clearly above or below the reference marked."""
-    ranking = summary["ranking"]
-    entries = {entry["method"]: entry for entry in summary["methods"]}
-    marks: dict[Any, str] = {"ahead": "-", "behind": "+"}  # of the other method, seen from the reference
-    outcomes = {(each["task"], each["label"], each["second"]): each["outcome"] for each in ranking["label_contrasts"]}
-    for index, task in enumerate(entries[ranking["reference"]]["labels"]):
-        rows = []
-        for label in task["labels"]:
-            recalls = [_recall(entries[name]["labels"][index], label["label"]) for name in ranking["order"]]
-            cells = [
-                "-" if recall is None
-                else f"{recall:.3f}{marks.get(outcomes.get((task['task'], label['label'], name)), ' ')}"
-                for name, recall in zip(ranking["order"], recalls, strict=True)
-            ]  # fmt: skip
-            known = [recall for recall in recalls if recall is not None]
-            rows.append((max(known, default=0) - min(known, default=0), [label["label"], label["support"], *cells]))
-        chosen = sorted(range(len(rows)), key=lambda row: -rows[row][0])[:ROWS]
-        more = f", the {ROWS} of {len(rows)} on which methods differ most" if len(rows) > ROWS else ""
-        of_task = f", {task['task']}" if len(entries[ranking["reference"]]["labels"]) > 1 else ""
-        what = "position of the option" if task["by_position"] else "label"
-        title = f"Recall by {what}{of_task}{more} (+ significantly above {ranking['reference']}, - below)"
-        show_table(title, ["label", "items", *ranking["order"]], [rows[row][1] for row in sorted(chosen)])
-
-
-def _recall(task: dict[str, Any], label: str) -> float | None:
-    return next((row["recall"] for row in task["labels"] if row["label"] == label), None)
+def _mean(figure: dict[str, Any] | None, form: str) -> str:
+    """The mean of a figure over seeds and its deviation, where that is known; percentages without their sign."""
+    if figure is None:
+        return "-"
+    mean, spread = (
+        None if value is None else f"{100 * value:.1f}" if form.endswith("%") else format(value, form)
+        for value in (figure["mean"], figure["std"])
+    )
+    return f"{mean}" if spread is None else f"{mean} ±{spread.removeprefix('0')}"

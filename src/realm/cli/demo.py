@@ -24,10 +24,10 @@ RECORD = "demo.json"
 def demo(
     quick: Annotated[bool, typer.Option("--quick", help="A small encoder instead of a language model.")] = False,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write.")] = Path("runs/demo"),
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the messages, the annotators and the training.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of messages, annotators and training.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
-    """Train on labels of six simulated annotators, four of whom guess, and compare the methods."""
+    """Train on labels of six annotators, four of whom guess."""
     _check_folder(output)
     note("Loading ...")
     from realm.demo import experiments
@@ -45,14 +45,26 @@ def demo(
         _introduce(demo)
         start = time.monotonic()
         results = demo.run(_say if as_json else _show, progress)
-        seconds = round(time.monotonic() - start)
-        record |= {"seconds": seconds, "experiments": [_record(result) for result in results]}
+        record["seconds"] = round(time.monotonic() - start)
+        record["experiments"] = [
+            {
+                "title": result.title,
+                "figures": result.figures,
+                "annotators": [] if result.annotators is None else result.annotators.to_dict("records"),
+            }
+            for result in results
+        ]
         with writing(output, advice=""):
             write_json(output / RECORD, record)
     if as_json:
         print_json(record)
         return
-    _close(demo, record["seconds"])
+    page = demo.run_folder / "report.html"
+    typer.echo(f"""Report: {page} (open it in a browser). It took {record["seconds"]} seconds.
+Next, with labels of your own (text, annotator, label):
+    realm check labels.csv
+    realm train labels.csv --model {size.model} --output runs/mine
+    realm report runs/mine""")
 
 
 def _check_folder(folder: Path) -> None:
@@ -98,23 +110,11 @@ def _introduce(demo: Demo) -> None:
     from realm.demo.experiments import CROWD
 
     items, _ = demo.tables()
-    note("")
-    note(f"{items.n_items} messages to a help desk. What is each about: {', '.join(items.options_of(0))}? For example:")
-    note(f"    {items.texts[0].as_py()}  -> {items.label_name(0, int(items.gold[0]))}")  # type: ignore[index]
-    note(f"{len(CROWD)} annotators label them, one label each. Two are careful, four guess; no method is told who.")
-    note(f"{demo.size.model} is trained on these labels by each method, with the same number of steps:")
-    note("    noisy trusts every label; realm learns whom to trust; oracle has the true labels, for comparison.")
-    note("")
-
-
-def _record(result: ExperimentResult) -> dict[str, Any]:
-    annotators = [] if result.annotators is None else result.annotators.to_dict("records")
-    return {"title": result.title, "figures": result.figures, "annotators": annotators}
-
-
-def _close(demo: Demo, seconds: float) -> None:
-    typer.echo(f"Report: {demo.run_folder / 'report.html'} (open it in a browser). It took {seconds} seconds.")
-    typer.echo("Next, with labels of your own (text, annotator, label):")
-    typer.echo("    realm check labels.csv")
-    typer.echo(f"    realm train labels.csv --model {demo.size.model} --output runs/mine")
-    typer.echo("    realm report runs/mine")
+    assert items.gold is not None
+    note(f"""
+{items.n_items} messages to a help desk. What is each about: {", ".join(items.options_of(0))}? For example:
+    {items.texts[0].as_py()}  -> {items.label_name(0, int(items.gold[0]))}
+{len(CROWD)} annotators label them, one label each. Two are careful, four guess; no method is told who.
+{demo.size.model} is trained on these labels by each method, with the same number of steps:
+    noisy trusts every label; realm learns whom to trust; oracle has the true labels, for comparison.
+""")

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from realm.cli.terminal import write_out
+from realm.cli.terminal import note, note_ledger, write_out
+from realm.display import counted
+from realm.errors import RealmError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from realm.data import Annotations
 
 
 def emit(
@@ -30,9 +35,10 @@ def emit(
     """
     from realm.runs.spreadsheet import guarded, write_csv
 
-    written = {path: frame for path, frame in files.items() if path is not None}
-    for path, frame in written.items():
-        write_csv(frame, path, raw=raw)
+    for path, frame in files.items():
+        if path is not None:
+            write_csv(frame, path, raw=raw)
+            note(f"{counted(len(frame), 'row')} in {path}")
     if as_json:
         print_json(figures)
     elif sys.stdout.isatty() or None not in files:
@@ -61,3 +67,69 @@ def to_json(value: Any, indent: int | None = None) -> str:
         return as_json(each.tolist()) if hasattr(each, "tolist") else str(each)
 
     return json.dumps(as_json(value), ensure_ascii=False, allow_nan=False, indent=indent, default=plain)
+
+
+def write_annotations(annotations: Annotations, path: Path) -> None:
+    """Write the canonical table, and say what is in it and which `labels` it needs to be read back."""
+    from realm.data.label_sets import join_list
+    from realm.data.write import labels_follow, write_table
+
+    write_table(annotations, path)
+    note_ledger(annotations.ledger)
+    label_sets = {task.labels for task in annotations.tasks if task.labels is not None}
+    if not labels_follow(annotations):
+        sets = "; ".join(join_list(labels) for labels in sorted(label_sets))
+        note(f"Labels or their order do not follow from the table alone. When reading it, name `labels`: {sets}")
+    note(f"{counted(annotations.n_annotations, 'annotation')} of {counted(annotations.n_items, 'item')} in {path}")
+
+
+# -------------------------------------------------------------------- where a command may write
+
+
+def check_outputs(
+    *outputs: Path | None, reads: Sequence[Path | None] = (), overwrite: bool = False, own: Path | None = None
+) -> None:
+    """Refuse an output that would replace something; None is no output. The rule of every command that writes a file:
+
+    | the output is | refused |
+    |---|---|
+    | a file that the command reads, or one in a folder that it reads | always |
+    | a run's own file, or in its folders model/ and checkpoints/, whichever run it is | always |
+    | any other file that exists | unless `overwrite` |
+
+    `own` is the one file of what is read that the command is there to write: a run's report.
+    """
+    for output in outputs:
+        if output is None or (own is not None and os.path.realpath(output) == os.path.realpath(own)):
+            continue
+        if os.path.isdir(output):
+            raise RealmError(f"{output} is a folder; name a file to write.")
+        if _is_run_file(output):
+            raise RealmError(f"{output}: this is a file of the run itself. Name another file to write.")
+        if any(path is not None and _is_in(output, path) for path in reads):
+            raise RealmError(f"{output}: the command reads this file, and would replace it. Name another to write.")
+        if os.path.exists(output) and not overwrite:  # not `Path.exists`, which raises where a name is too long
+            raise RealmError(f"{output}: exists already. Give --overwrite to replace it.")
+
+
+def refuse_inside(output: Path, reads: Sequence[Path]) -> None:
+    """Refuse an output folder within a folder that is read: what is written there would be read the next time."""
+    for path in reads:
+        if os.path.isdir(path) and _is_in(output, path):
+            raise RealmError(f"--output {output} is in {path}, which is read as a table. Name a folder elsewhere.")
+
+
+def _is_run_file(output: Path) -> bool:
+    from realm.runs.folder import CHECKPOINTS, MODEL, RUN_FILES, holds_run
+
+    place = Path(os.path.realpath(output))
+    for folder in place.parents:
+        inside = place.relative_to(folder).parts
+        if (inside[0] in (MODEL, CHECKPOINTS) or inside in [(name,) for name in RUN_FILES]) and holds_run(folder):
+            return True
+    return False
+
+
+def _is_in(output: Path, path: Path) -> bool:
+    """Whether a path is another one, or lies in a folder."""
+    return Path(os.path.realpath(output)).is_relative_to(os.path.realpath(path))

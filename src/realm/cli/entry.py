@@ -13,8 +13,7 @@ from typing import NoReturn
 
 STOPPED = 130
 """The exit code of a command that was stopped by Ctrl-C, as shells count; click gives it too."""
-DEBUG = "--debug"
-OF_THE_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.EMFILE)
+OF_THE_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG)
 """Errors of a disk or a folder, which the user can fix."""
 MESSAGE_WIDTH = 300
 """Characters of an unforeseen error's own message: three lines of a terminal."""
@@ -39,7 +38,7 @@ def main() -> None:
     except KeyboardInterrupt:
         _end("stopped.", STOPPED)
     except Exception as error:
-        if DEBUG in sys.argv:
+        if "--debug" in sys.argv:
             sys.excepthook(type(error), error, error.__traceback__)
         _end(*_message(error))
 
@@ -57,7 +56,7 @@ def _message(error: Exception) -> tuple[str, int]:
         return f"error: {f'{error.filename}: ' if error.filename else ''}{error.strerror}.", 2
     what = f"{type(error).__name__}: {without_home(str(error))[:MESSAGE_WIDTH]}"
     log = "".join(f" {note}" for note in getattr(error, "__notes__", ()))
-    return f"error: {what} (a bug in realm: `realm {DEBUG} ...` shows the traceback; please report it.{log})", 1
+    return f"error: {what} (a bug in realm: `realm --debug ...` shows the traceback; please report it.{log})", 1
 
 
 def _end(message: str, code: int) -> NoReturn:
@@ -65,7 +64,7 @@ def _end(message: str, code: int) -> NoReturn:
     with contextlib.suppress(OSError):
         import typer
 
-        from realm.report.escaping import visible
+        from realm.display import visible
 
         # click colours whatever is a terminal; NO_COLOR (any value but an empty one) is ours to respect
         colour = False if os.environ.get("NO_COLOR") else None

@@ -12,11 +12,8 @@ from realm.cli.emit import print_json
 from realm.cli.flags import AsJson, RunFolder, takes
 from realm.cli.progress import progress_display
 from realm.cli.reading_flags import OF_ANNOTATIONS, ReadingFlags
-from realm.cli.terminal import ROWS, note, show_table
-from realm.report.escaping import clipped
+from realm.cli.terminal import ROWS, note, shortened, show_table
 
-MATRIX = 6
-"""Most labels whose confusion matrix is shown: it stays within 80 columns. The JSON and the report have larger ones."""
 TASKS_BESIDE = 4
 """Most columns of tasks, the one over all included, beside each other in 80 columns; more tasks are rows."""
 NAME = 16
@@ -26,11 +23,11 @@ NAME = 16
 @takes(ReadingFlags, without=OF_ANNOTATIONS)
 def evaluate(
     folder: RunFolder,
-    test: Annotated[Path, typer.Argument(help="Table with text and gold.")],
+    test: Annotated[Path, typer.Argument(metavar="TABLE", help="Table with text and gold.")],
     reading: ReadingFlags,
     as_json: AsJson = False,
 ) -> None:
-    """Test a run on items with gold: accuracy, base rate, macro F1, log loss, calibration, figures of every label."""
+    """Test a run on items with gold: every metric, and figures by label."""
     from realm.metrics import LOW_MASS, seen_warning
     from realm.runs import Run
 
@@ -52,26 +49,19 @@ def evaluate(
         )
 
 
-def show_test(metrics: Mapping[str, Any]) -> None:
-    """The figures on the test table of a run that has just been trained, where it had one."""
-    if figures := metrics.get("test"):
-        show_figures(figures)
-        warn_of_base_rate(figures)
-
-
 def show_figures(figures: Mapping[str, Any]) -> None:
     """The tables of `realm.metrics.evaluate`: every metric, and for each task precision, recall and F1 by label."""
     from realm.metrics import METRICS
 
     parts = _parts(figures)
-    names = [clipped(task or "all", NAME) for task, _ in parts]
+    names = [shortened(task or "all", NAME) for task, _ in parts]
     columns = {"Items": [f"{part['items']:,}" for _, part in parts]}
     for metric in METRICS.values():
         if metric.name in figures:
-            columns[metric.title] = [_formatted(part.get(metric.name), metric.format) for _, part in parts]
+            values = [part.get(metric.name) for _, part in parts]
+            columns[metric.title] = ["-" if value is None else format(value, metric.format) for value in values]
     if len(parts) > TASKS_BESIDE:
-        by_task = zip(names, *columns.values(), strict=True)
-        show_table("On the items with gold", ["task", *columns], list(by_task))
+        show_table("On the items with gold", ["task", *columns], list(zip(names, *columns.values(), strict=True)))
     else:
         header = ["value"] if len(parts) == 1 else names
         show_table("On the items with gold", ["figure", *header], [[title, *row] for title, row in columns.items()])
@@ -92,40 +82,22 @@ def warn_of_base_rate(figures: Mapping[str, Any]) -> None:
 
 def _parts(figures: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     """The figures over all items, under no name, and those of each task where there are several."""
-    return [("", figures), *figures.get("tasks", {}).items()]
+    return [("", figures), *figures.get("tasks", {}).items()] if figures else []
 
 
 def _show_labels(figures: Mapping[str, Any], of_task: str) -> None:
+    from realm.crowd.label_figures import main_mistake
+
     labels, matrix = figures["labels"], figures["confusion"]
     rows = []
     for index, row in enumerate(labels):
-        cells = [_formatted(row[name], ".3f") for name in ("precision", "recall", "f1")]
-        rows.append([clipped(row["label"], NAME), row["support"], *cells, _mistake(labels, matrix, index)])
-    shown = sorted(range(len(rows)), key=lambda index: -labels[index]["support"])[:ROWS]
+        cells = ["-" if row[name] is None else f"{row[name]:.3f}" for name in ("precision", "recall", "f1")]
+        mistake = None if matrix is None else main_mistake(matrix, index)
+        most = "-" if mistake is None else f"{shortened(labels[mistake[0]]['label'], NAME)} {mistake[1]:.0%}"
+        rows.append([shortened(row["label"], NAME), row["support"], *cells, most])
+    most_frequent = sorted(range(len(rows)), key=lambda index: -labels[index]["support"])[:ROWS]
     more = f": the {ROWS} most frequent of {len(rows)}" if len(rows) > ROWS else ""
-    what = "By position of the option (every item lists its own)" if figures["by_position"] else "By label"
-    columns = [
-        "option" if figures["by_position"] else "label",
-        "items",
-        "precision",
-        "recall",
-        "F1",
-        "mistaken most for",
-    ]
-    show_table(f"{what}{of_task}{more}", columns, [rows[index] for index in sorted(shown)])
-    if matrix is not None and 1 < len(labels) <= MATRIX:
-        names = [clipped(row["label"], 70 // (len(labels) + 1)) for row in labels]
-        counts = [[name, *map(str, row)] for name, row in zip(names, matrix, strict=True)]
-        show_table(f"Gold (rows) and answers (columns){of_task}", ["gold", *names], counts)
-
-
-def _mistake(labels: list[dict[str, Any]], matrix: list[list[int]] | None, index: int) -> str:
-    """The wrong answer that a label is given most often, with its share of the label's items."""
-    from realm.crowd.label_figures import main_mistake
-
-    mistake = None if matrix is None else main_mistake(matrix, index)
-    return "-" if mistake is None else f"{clipped(labels[mistake[0]]['label'], NAME)} {mistake[1]:.0%}"
-
-
-def _formatted(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)
+    what = "position of the option (every item lists its own)" if figures["by_position"] else "label"
+    columns = ["option" if figures["by_position"] else "label", "items", "precision", "recall", "F1",
+               "mistaken most for"]  # fmt: skip
+    show_table(f"By {what}{of_task}{more}", columns, [rows[index] for index in sorted(most_frequent)])

@@ -1,14 +1,10 @@
-"""Flags that several commands share: single ones as types, groups as dataclasses spread into a command's signature.
-
-    @dataclass
-    class ReadingFlags:
-        text: str | None = setting(None, "Column with the text to label.")
+"""Flags made of dataclass fields: a setting is stated once, and its flag and its key in a `--config` file follow.
 
     @takes(ReadingFlags)
     def check(file: Path, reading: ReadingFlags) -> None: ...
 
-gives `check` a `--text` flag and hands it a `ReadingFlags`. Every command that takes flags this way also takes
-`--config FILE`, a YAML file whose keys are flag names; flags typed on the command line win.
+gives `check` a flag for each field of `ReadingFlags`, `--config FILE` and `--help-all`. Such a dataclass names the
+fields that `--help` lists (`LISTED`; the others are in `--help-all`) and those that have no flag (`IN_CONFIG`).
 """
 
 from __future__ import annotations
@@ -16,130 +12,188 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-import os
+import re
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
-from realm.errors import RealmError
+from realm.errors import RealmError, other_name
 from realm.training.settings import described, flag_name
 
 LabelsFiles = Annotated[
     list[Path],
-    typer.Argument(
-        metavar="LABELS",
-        help="Table or export of an annotation tool; several files, or a folder of them, are read as one table.",
-    ),
+    typer.Argument(metavar="LABELS", help="Table of annotations, or several as one."),
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for a script to read.")]
-Raw = Annotated[
-    bool, typer.Option("--raw", help="Write cells as they are, even those that a spreadsheet would run as formulas.")
-]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for a script to read.", hidden=True)]
+Raw = Annotated[bool, typer.Option("--raw", help="Write cells that a spreadsheet would run as they are.", hidden=True)]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output if it exists.")]
+METAVARS = {"int": "N", "float": "N", "Path": "FILE"}
+"""What stands for a value in the help, by type; TEXT for any other."""
+SETTINGS = "realm.settings"
+"""Where a click context keeps what `--config` says of settings that have no flag."""
 
 
-def takes(*groups: type, without: Collection[str] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Replace each parameter annotated with one of these dataclasses by the flags of its fields, and add --config.
+def takes(*groups: Any, without: Collection[str] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Replace each parameter annotated with one of these dataclasses by flags, and add --config and --help-all.
 
-    A dataclass with a method `resolve` is told which flags were typed, before the command runs.
-    Fields named in `without` get no flag and keep their default: those that the command has a parameter of its own for.
+    Fields named in `without` keep their default. A dataclass with a method `resolve` is told which flags were typed
+    and what else the config holds, before the command runs.
     """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         hints = get_type_hints(command, include_extras=True)
         parameters: list[inspect.Parameter] = []
-        fields_of: dict[str, list[str]] = {}
+        flags: dict[str, list[str]] = {}
         for name, parameter in inspect.signature(command).parameters.items():
             if hints[name] in groups:
-                flags = [each for each in _parameters_of(hints[name]) if each.name not in without]
-                fields_of[name] = [each.name for each in flags]
-                parameters.extend(flags)
+                made = [each for each in _parameters(hints[name]) if each.name not in without]
+                flags[name] = [each.name for each in made]
+                parameters += made
             else:
                 parameters.append(parameter.replace(annotation=hints[name]))
-        parameters.append(_parameter("config", None, Annotated[Path | None, CONFIG]))
+        without_flag = {name for group in groups for name in group.IN_CONFIG if name not in without}
+        takes_any = any(getattr(group, "TAKES_ANY_SETTING", False) for group in groups)
+        parameters.append(_parameter("config", None, _config(without_flag, takes_any)))
+        parameters.append(_parameter("help_all", False, HELP_ALL))
         parameters.append(_parameter("ctx", None, typer.Context))
 
         @functools.wraps(command)
         def run(ctx: typer.Context, **values: Any) -> Any:
-            values.pop("config")
-            for name, names in fields_of.items():
-                values[name] = hints[name](**{field: values.pop(field) for field in names})
+            del values["config"], values["help_all"]
+            settings = dict(ctx.meta.get(SETTINGS, {}))
+            typed = {*settings, *(name for name in ctx.params if _is_typed(ctx, name))}
+            for name, fields in flags.items():
+                own = {each.name for each in dataclasses.fields(hints[name])}
+                given = {field: values.pop(field) for field in fields}
+                given |= {key: settings.pop(key) for key in own & set(settings)}
+                values[name] = hints[name](**given)
+            for name in flags:
                 if hasattr(values[name], "resolve"):
-                    values[name].resolve(_typed_flags(ctx))
+                    values[name].resolve(typed, settings)
             return command(**values)
 
-        keyword = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
+        keyword = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
         run.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
-        run.__annotations__ = {p.name: p.annotation for p in keyword}
+        run.__annotations__ = {each.name: each.annotation for each in keyword}
         return run
 
     return decorate
 
 
-def _typed_flags(ctx: typer.Context) -> set[str]:
-    """The parameters of a command whose flag was typed, or stands in the `--config` file."""
-    sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
-    return {name for name, source in sources.items() if source is not None and source.name != "DEFAULT"}
+def flag_fields(group: Any) -> list[dataclasses.Field[Any]]:
+    """The fields of a dataclass that have a flag: first those that `--help` lists, in its order."""
+    listed: tuple[str, ...] = group.LISTED
+    fields = [each for each in dataclasses.fields(group) if flag_name(each) and each.name not in group.IN_CONFIG]
+    return sorted(fields, key=lambda each: listed.index(each.name) if each.name in listed else len(listed))
 
 
-def _parameters_of(group: type) -> list[inspect.Parameter]:
-    """One parameter per field with a flag; the fields of the class itself stand before those it inherits."""
+def _parameters(group: Any) -> list[inspect.Parameter]:
     hints = get_type_hints(group)
     annotated: Any = Annotated  # a type made at run time, which a type checker cannot follow
-    fields = [each for each in dataclasses.fields(group) if flag_name(each) is not None]
     parameters = []
-    for each in sorted(fields, key=lambda each: each.name not in group.__annotations__):
-        name = f"--{flag_name(each)}"
-        names = f"{name}/--no-{name[2:]}" if hints[each.name] is bool else name
-        option = typer.Option(names, help=described(each), rich_help_panel=each.metadata["panel"])
+    for each in flag_fields(group):
         # a number or a word is typed as text, which the settings' own check makes a number
         kind = str if each.metadata["words"] else each.metadata.get("typed") or hints[each.name]
+        is_switch = kind is bool
+        option = typer.Option(
+            f"--{flag_name(each)}",
+            help=described(each),
+            metavar=None if is_switch else _metavar(kind),
+            hidden=each.name not in group.LISTED,
+            rich_help_panel=each.metadata["panel"],  # a heading of the docs
+            show_default=not is_switch,
+        )
         parameters.append(_parameter(each.name, each.default, annotated[kind, option]))
     return parameters
+
+
+def _metavar(kind: Any) -> str:
+    names = [getattr(each, "__name__", "") for each in (kind, *get_args(kind))]
+    return next((METAVARS[name] for name in names if name in METAVARS), "TEXT")
 
 
 def _parameter(name: str, default: Any, annotation: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def _read_config(ctx: typer.Context, path: Path | None) -> Path | None:
-    if path is None:
-        return None
-    if not os.path.exists(path):
-        raise RealmError(f"--config: no such file: {path}")
-    from realm.files import TextLoader, read_yaml
+def _is_typed(ctx: typer.Context, name: str) -> bool:
+    """Whether a flag was typed, or stands in the `--config` file."""
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
+
+
+def _show_all(ctx: typer.Context, requested: bool) -> None:
+    if requested:
+        hidden = [each for each in ctx.command.params if getattr(each, "hidden", False)]
+        for each in hidden:
+            each.hidden = False  # type: ignore[attr-defined]
+        typer.echo(ctx.get_help())
+        for each in hidden:
+            each.hidden = True  # type: ignore[attr-defined]
+        raise typer.Exit
+
+
+HELP_ALL = Annotated[
+    bool, typer.Option("--help-all", help="Show every flag and exit.", is_eager=True, callback=_show_all)
+]
+
+
+# -------------------------------------------------------------------- --config
+
+
+def _config(without_flag: Collection[str], takes_any: bool) -> Any:
+    """The `--config` of a command: its flags, these settings and, with `takes_any`, any of `RealmConfig`."""
+
+    def read(ctx: typer.Context, path: Path | None) -> Path | None:
+        if path is None:
+            return None
+        texts, values = _read(path)
+        flags = {_key(name): param for param in ctx.command.params for name in param.opts if name != "--config"}
+        defaults, settings = dict(ctx.default_map or {}), {}
+        for key in (key for key in values if values[key] is not None):
+            if (param := flags.get(_key(key))) is not None:
+                repeated = getattr(param, "multiple", False)
+                defaults[param.name] = _as_typed(texts[key], repeated, f"--config: {path}, {key}")
+            elif _key(key) in without_flag or takes_any:
+                settings[_key(key)] = _number(values[key])
+            else:
+                hint = other_name(_key(key), [*flags, *without_flag], {})
+                raise RealmError(f"--config: {path}: there is no flag or setting `{key}`. {hint}".rstrip())
+        ctx.default_map, ctx.meta[SETTINGS] = defaults, settings
+        return path
+
+    option = typer.Option("--config", metavar="FILE", help="YAML file of flags and settings.", is_eager=True,
+                          callback=read)  # fmt: skip
+    annotated: Any = Annotated
+    return annotated[Path | None, option]
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The content of a YAML file, with every value as the text that is written there, and with numbers as numbers."""
+    from realm.files import TextLoader, UniqueKeysLoader, read_yaml
 
     try:
-        values = read_yaml(path, TextLoader) or {}
+        texts, values = (read_yaml(path, loader) or {} for loader in (TextLoader, UniqueKeysLoader))
     except RealmError as error:
         raise RealmError(f"--config: {error}") from None
-    if not isinstance(values, dict):
+    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
         raise RealmError(f"--config: {path} must hold `flag: value` lines.")
-    param_of = {_key(name): param for param in ctx.command.params for name in param.opts if param.name != "config"}
-    if unknown := sorted(str(key) for key in values if _key(key) not in param_of):
-        raise RealmError(f"--config: {path} has unknown flags: {', '.join(unknown)}.")
-    defaults = dict(ctx.default_map or {})
-    for key, value in values.items():
-        if value is not None:
-            param = param_of[_key(key)]
-            defaults[param.name] = _typed(value, getattr(param, "multiple", False), f"--config: {path}, {key}")
-    ctx.default_map = defaults
-    return path
+    return texts, values
 
 
-CONFIG = typer.Option(
-    "--config", help="YAML file with values of these flags, `flag: value`.", is_eager=True, callback=_read_config
-)
+def _number(value: Any) -> Any:
+    """YAML takes `1e-3`, which has no point, for a text."""
+    return float(value) if isinstance(value, str) and re.fullmatch(r"[-+]?\d+[eE][-+]?\d+", value) else value
 
 
-def _key(name: Any) -> str:
-    return str(name).lstrip("-").replace("-", "_")
+def _key(name: str) -> str:
+    return name.lstrip("-").replace("-", "_")
 
 
-def _typed(value: Any, repeated: bool, where: str) -> str | list[str]:
+def _as_typed(value: Any, repeated: bool, where: str) -> str | list[str]:
     """The value as it would be typed: a flag that may be repeated takes a list, any other a comma separated one."""
     from realm.data.label_sets import join_list
 

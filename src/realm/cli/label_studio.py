@@ -1,32 +1,127 @@
-"""What `realm pull label-studio` and `realm push label-studio` share: the address, the project, and the key."""
+"""`realm label-studio`: the annotations of a live project as a table, and a run's labels back into it."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from realm.cli.emit import check_outputs, print_json, write_annotations
+from realm.cli.flags import AsJson, Overwrite, RunFolder
+from realm.cli.progress import progress_display
+from realm.cli.relabel import Costs, MostEach, read_costs
+from realm.cli.terminal import listed, note, show_table
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
-    from realm.label_studio import Project
+    from realm.integrations.label_studio import Plan, Project
 
 KEY = "LABEL_STUDIO_API_KEY"
+EXAMPLES = 5
+"""Predictions and tasks that a dry run shows."""
 Url = Annotated[str, typer.Option("--url", help="Address of the server, such as https://labels.example.org.")]
-Number = Annotated[int, typer.Option("--project", help="Number of the project: the one in its address.", min=1)]
+Number = Annotated[int, typer.Option("--project", metavar="N", help="Number of the project, as in its address.")]
 ControlTag = Annotated[
     str | None, typer.Option("--control", help="Name of the tag with the label; needed where there are several.")
 ]
-TextField = Annotated[
-    str | None, typer.Option("--text", help="Data field with the text. Default: the one that the tag is about.")
-]
+TextField = Annotated[str | None, typer.Option("--text", help="Data field with the text.")]
+
+app = typer.Typer(
+    help=f"Read a live project, or write a run into it. The key is read from {KEY}, or asked for.",
+    no_args_is_help=True,
+)
 
 
-def open_project(url: str, number: int) -> Project:
+@app.command()
+def pull(
+    url: Url,
+    project: Number,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Table to write: .parquet or .csv.")],
+    control: ControlTag = None,
+    text: TextField = None,
+    multi: Annotated[
+        Literal["first", "drop"] | None,
+        typer.Option(help="Of several choices in one annotation keep the first, or none."),
+    ] = None,
+    predictions: Annotated[
+        bool, typer.Option("--predictions", help="Also read predictions, as annotators named by model version.")
+    ] = False,
+    overwrite: Overwrite = False,
+) -> None:
+    """Write the annotations of a Label Studio project as a table."""
+    from realm.integrations.label_studio import pull as pull_annotations
+
+    check_outputs(output, overwrite=overwrite)
+    place = _open_project(url, project)
+    with progress_display() as progress:
+        annotations = pull_annotations(
+            place, control=control, text=text, multi=multi, predictions=predictions, progress=progress
+        )
+    write_annotations(annotations, output)
+
+
+@app.command()
+def push(
+    folder: RunFolder,
+    url: Url,
+    project: Number,
+    control: ControlTag = None,
+    text: TextField = None,
+    budget: Annotated[
+        float, typer.Option(metavar="N", min=0, help="Annotations to queue, or what they may cost; 0 queues nothing.")
+    ] = 100,
+    costs: Costs = None,
+    most_each: MostEach = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be written, and write nothing.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write cleaned labels as predictions and the relabel queue as data fields.
+
+    A second push changes nothing; a new run takes the place of the earlier one.
+    """
+    from realm.integrations.label_studio import push as push_run
+    from realm.runs import Run
+
+    run = Run.open(folder, verify_model=False)
+    queue = run.relabel(budget, read_costs(costs), most_each) if budget else None
+    place = _open_project(url, project)
+    with progress_display() as progress:
+        plan = push_run(place, run, queue, control=control, text=text, dry_run=dry_run, progress=progress)
+    if queue is not None and len(queue) and place.settings.get("show_collab_predictions"):
+        note(
+            "note: the project shows predictions to annotators. For an unbiased second opinion turn off Settings, "
+            "Annotation, Use predictions to prelabel tasks."
+        )
+    if plan.gone:
+        note(f"{len(plan.gone):,} items of the run are no task of the project any more: {listed(plan.gone)}")
+    figures = {
+        "model_version": plan.model_version,
+        "written": len(plan.create),
+        "unchanged": plan.unchanged,
+        "removed": len(plan.remove),
+        "replaced": plan.replaced,
+        "queued": plan.queue,
+        "tasks_changed": len(plan.queue_fields),
+        "items_gone": len(plan.gone),
+    }
+    if as_json:
+        print_json(figures)
+    elif dry_run:
+        _show(plan)
+    done = "would be" if dry_run else "were"
+    note(
+        f"{len(plan.create):,} predictions {done} written as {plan.model_version}, {plan.unchanged:,} are there "
+        f"already; {len(plan.remove):,} wrong ones and {sum(plan.replaced.values()):,} of earlier runs {done} removed; "
+        f"{plan.queue:,} tasks are queued, {len(plan.queue_fields):,} {done} changed for it."
+    )
+
+
+def _open_project(url: str, number: int) -> Project:
     """The project, with the key from the environment or from a prompt that does not show it."""
-    from realm.label_studio import Project, Server
+    from realm.integrations.label_studio import Project, Server
 
     key = os.environ.get(KEY, "")
     if not key.strip() and not sys.stdin.isatty():
@@ -34,3 +129,16 @@ def open_project(url: str, number: int) -> Project:
     if not key.strip():
         key = typer.prompt(f"Key of {url} (a personal access token; {KEY} was not set)", hide_input=True, err=True)
     return Project.open(Server(url, key), number)
+
+
+def _show(plan: Plan) -> None:
+    """The first of what would be written."""
+    from realm.data.readers.label_studio import ASK, PRIORITY
+
+    if plan.create:
+        rows = [(p["task"], str(p["result"][0]["value"]), p["score"]) for p in plan.create[:EXAMPLES]]
+        show_table("Predictions that would be written", ["task", "says", "score"], rows)
+    if plan.queue_fields:
+        first = sorted(plan.queue_fields.items(), key=lambda entry: entry[1].get(PRIORITY) or float("inf"))[:EXAMPLES]
+        fields = [(number, data.get(PRIORITY), data.get(ASK)) for number, data in first]
+        show_table("Tasks whose fields would change", ["task", PRIORITY, ASK], fields)

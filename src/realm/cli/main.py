@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from importlib.metadata import PackageNotFoundError, version
+from importlib import metadata
 from typing import Annotated
 
 import typer
@@ -16,12 +16,10 @@ from realm.cli import (
     compare,
     demo,
     evaluate,
-    export,
-    import_,
     judges,
+    label_studio,
     models,
     predict,
-    pull,
     push,
     relabel,
     report,
@@ -35,10 +33,8 @@ app = typer.Typer(
     "Start with `realm check labels.csv`, or with `realm demo`.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode=None,
 )
-
-
 PACKAGES = ("torch", "transformers", "accelerate", "peft", "datasets", "numpy", "pandas", "pyarrow")
 
 
@@ -48,55 +44,31 @@ def _version(requested: bool) -> None:
         return
     from realm.models import store
 
+    installed = {each.name.lower(): each.version for each in metadata.distributions() if each.name}
     facts = {"realm": __version__, "python": platform.python_version(), "platform": platform.platform()}
-    facts |= {package: _version_of(package) for package in PACKAGES} | {"home": str(store.home())}
-    for name, value in facts.items():
-        typer.echo(f"{name} {value}")
+    facts |= {package: installed.get(package, "not installed") for package in PACKAGES} | {"home": str(store.home())}
+    typer.echo("\n".join(f"{name} {value}" for name, value in facts.items()))
     raise typer.Exit()
-
-
-def _version_of(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
 
 
 @app.callback()
 def _root(
     show_version: Annotated[
-        bool,
-        typer.Option(
-            "--version", help="Show versions, to paste into a bug report, and exit.", is_eager=True, callback=_version
-        ),
+        bool, typer.Option("--version", help="Show versions, for a bug report.", is_eager=True, callback=_version)
     ] = False,
     offline: Annotated[bool, typer.Option("--offline", envvar="REALM_OFFLINE", help="Make no network call.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     if offline:
-        os.environ["HF_HUB_OFFLINE"] = "1"
-        os.environ["REALM_OFFLINE"] = "1"
+        os.environ["HF_HUB_OFFLINE"] = os.environ["REALM_OFFLINE"] = "1"
 
 
-LOOK = "See what is in your labels"
-TRAIN = "Train and use a model"
-IMPROVE = "Improve and share what came out"
-TRY = "Try and compare"
-SYSTEM = "Set-up"
-
-app.command(rich_help_panel=LOOK)(check.check)
-app.command(rich_help_panel=LOOK)(aggregate.aggregate)
-app.command(rich_help_panel=LOOK)(judges.judges)
-app.command("import", rich_help_panel=LOOK)(import_.import_)
-app.add_typer(pull.app, name="pull", rich_help_panel=LOOK)
-app.command(rich_help_panel=TRAIN)(train.train)
-app.command(rich_help_panel=TRAIN)(evaluate.evaluate)
-app.command(rich_help_panel=TRAIN)(predict.predict)
-app.command(rich_help_panel=IMPROVE)(relabel.relabel)
-app.command(rich_help_panel=IMPROVE)(report.report)
-app.command(rich_help_panel=IMPROVE)(export.export)
-app.add_typer(push.app, name="push", rich_help_panel=IMPROVE)
-app.command(rich_help_panel=TRY)(demo.demo)
-app.command(rich_help_panel=TRY)(compare.compare)
-app.command(rich_help_panel=TRY)(simulate.simulate)
-app.add_typer(models.app, name="models", rich_help_panel=SYSTEM)
+for command in (
+    *(check.check, aggregate.aggregate, judges.judges),
+    *(train.train, evaluate.evaluate, predict.predict),
+    *(relabel.relabel, report.report, push.push),
+    *(compare.compare, simulate.simulate, demo.demo),
+):
+    app.command()(command)
+app.add_typer(label_studio.app, name="label-studio")
+app.add_typer(models.app, name="models")

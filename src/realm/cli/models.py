@@ -14,15 +14,9 @@ from realm.cli.terminal import note, show_table
 app = typer.Typer(help="List the models that have a short name, or download one.")
 
 
-def _names() -> list[str]:
-    from realm.models.store import models
-
-    return [model.name for model in models()]
-
-
 @app.callback(invoke_without_command=True)
 def models(context: typer.Context, as_json: AsJson = False) -> None:
-    """List the named models: size, licence, and whether each is on this machine."""
+    """List the models that have a short name: size, licence, and whether each is here."""
     if context.invoked_subcommand is not None:
         return
     from realm.models import store
@@ -32,15 +26,15 @@ def models(context: typer.Context, as_json: AsJson = False) -> None:
         print_json(entries, indent=2)
         return
     rows = [
-        (m.name, _size(m.size), _size(m.disk), m.licence, "yes" if m.present else "no", m.description)
+        (m.name, f"{m.size / 1e6:.0f} MB", m.licence, "yes" if m.present else "no", m.description)
         for m in store.models()
     ]
-    show_table("Named models", ("name", "download", "on disk", "licence", "present", "what it is"), rows)
+    show_table("Named models", ("name", "download", "licence", "present", "what it is"), rows)
     typer.echo(f"The store is {store.home()}. `realm models get NAME` downloads a model; `--model NAME` uses it.")
 
 
 @app.command()
-def get(name: Annotated[str, typer.Argument(help="Name of the model.", autocompletion=_names)]) -> None:
+def get(name: Annotated[str, typer.Argument(help="Name of the model.")]) -> None:
     """Download a named model and print its folder. One that is there already is not fetched again."""
     from realm.models.store import fetch
 
@@ -49,16 +43,12 @@ def get(name: Annotated[str, typer.Argument(help="Name of the model.", autocompl
 
 def fetch_named_model(name: str) -> None:
     """Bring a named model into the store, with a note, if it is not there; other models are left to whoever loads."""
-    if name in _names():
-        from realm.models.store import fetch
+    from realm.models import store
 
-        fetch(name, _note_start)
+    if name in [model.name for model in store.models()]:
+        store.fetch(name, _note_start)
 
 
 def _note_start(what: str, done: int, total: int) -> None:
     if not done:
         note(f"{what} ...")
-
-
-def _size(bytes_: int) -> str:
-    return f"{bytes_ / 1e6:.0f} MB"

@@ -1,8 +1,4 @@
-"""How far a command is: bars where a person is watching, lines in a pipe and in a log file.
-
-A line is written when a twentieth of the work is done since the last one, but not more often than every five seconds,
-and at least once a minute: short work says nothing, an hour has dozens of lines.
-"""
+"""How far a command is: bars where a person is watching, lines in a pipe and in a log file."""
 
 from __future__ import annotations
 
@@ -12,105 +8,60 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from realm.cli import terminal
+from realm.display import visible
 from realm.errors import RealmError
 from realm.files import without_home
-from realm.report.escaping import visible
 
-SHARE = 0.05
-"""Of the work between two lines: a line every few per cent."""
-SOONEST, LATEST = 5.0, 60.0
-"""Seconds between two lines: at least, so that quick work does not fill a log, and at most, so that none is silent."""
-
-
-def time_left(seconds: float) -> str:
-    if seconds < 90:
-        return f"about {seconds:.0f} s left"
-    return f"about {seconds / 60:.0f} min left" if seconds < 5400 else f"about {seconds / 3600:.1f} h left"
+SOONEST = 5.0
+"""Seconds before a line about some work, and between two lines: quick work writes none."""
+SHARE = 0.1
+"""Of the time that the work has taken so far: the least between two lines, so that an hour has some dozens."""
 
 
-@dataclass
-class _Work:
-    """One kind of work under way: when it started, and at which time and number the last line was written."""
-
-    start: float
-    first: int
-    time: float
-    done: int
-    written: bool = False
-
-
-class ProgressLines:
-    """A progress callback that writes lines; see the module for how often. `remarks` are shown behind the numbers."""
-
-    def __init__(self, write: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
-        self.write, self.clock = write, clock
-        self.remarks: dict[str, str] = {}
-        self._works: dict[str, _Work] = {}
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        now = self.clock()
-        work = self._works.get(what)
-        if work is None:
-            work = self._works[what] = _Work(now, done, now, done)
-        if done >= total:
-            if work.written:
-                self.write(f"{what}: done in {now - work.start:.0f} s{self.remark(what)}")
-            del self._works[what]
-        elif self._is_due(work, now, done, (done - work.done) / total >= SHARE):
-            left = (now - work.start) / (done - work.first) * (total - done)
-            self.write(f"{what}: {done:,} of {total:,} ({done / total:.0%}), {time_left(left)}{self.remark(what)}")
-
-    def count(self, what: str, done: int) -> None:
-        """Progress of work whose end is not known."""
-        now = self.clock()
-        work = self._works.setdefault(what, _Work(now, done, now, done))
-        if self._is_due(work, now, done, done >= 2 * work.done):
-            self.write(f"{what}: {done:,} so far")
-
-    def _is_due(self, work: _Work, now: float, done: int, is_enough: bool) -> bool:
-        elapsed = now - work.time
-        if done <= work.first or elapsed < SOONEST or not (is_enough or elapsed >= LATEST):
-            return False
-        work.time, work.done, work.written = now, done, True
-        return True
-
-    def remark(self, what: str) -> str:
-        return f", {self.remarks[what]}" if self.remarks.get(what) else ""
-
-
-class Display:
+class Progress:
     """What commands hand to the library as `progress`: bars in a terminal, else lines, and lines in the log file.
 
-    A bar is drawn only while its work lasts. Of several processes the first one alone shows anything.
+    A bar is drawn only while its work lasts. Of several processes the first one alone shows anything. `remarks` are
+    shown behind the numbers: the loss of a training.
     """
 
-    def __init__(self) -> None:
-        self.lines = ProgressLines(self._say)
-        self.bars: Any = _bars() if terminal.interactive() and _is_first_process() else None
-        self._running: dict[str, Any] = {}
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self.remarks: dict[str, str] = {}
+        self.bars: Any = _bars() if sys.stderr.isatty() and _is_first_process() else None
+        self._tasks: dict[str, Any] = {}
+        self._starts: dict[str, tuple[float, int]] = {}
+        self._last_lines: dict[str, float] = {}
 
-    def __call__(self, what: str, done: int, total: int) -> None:
+    def __call__(self, what: str, done: int, total: int | None) -> None:
+        """`total` is None where the end of the work is not known."""
         if not _is_first_process():
             return
         if terminal.log_file is not None:
             terminal.log_file.open()
-        if self.bars is not None:
+        if self.bars is not None and total is not None:
             self._draw(what, done, total)
-        self.lines(what, done, total)
-
-    def remark(self, what: str, text: str) -> None:
-        """Show this text beside the progress of some work: the loss of a training."""
-        self.lines.remarks[what] = text
-
-    def count(self, what: str, done: int) -> None:
-        """Progress of work whose end is not known."""
-        self.lines.count(what, done)
+        now = self.clock()
+        start, first = self._starts.setdefault(what, (now, done))
+        last = self._last_lines.get(what, start)
+        remark = f", {self.remarks[what]}" if what in self.remarks else ""
+        if total is not None and done >= total:
+            if what in self._last_lines:
+                self._say(f"{what}: done in {now - start:.0f} s{remark}")
+            for known in (self._starts, self._last_lines):
+                known.pop(what, None)
+        elif done > first and now - last >= max(SOONEST, SHARE * (now - start)):
+            self._last_lines[what] = now
+            if total is None:
+                self._say(f"{what}: {done:,} so far")
+            else:
+                left = time_left((now - start) / (done - first) * (total - done))
+                self._say(f"{what}: {done:,} of {total:,} ({done / total:.0%}), {left}{remark}")
 
     def stop(self) -> None:
         if self.bars is not None:
@@ -118,14 +69,15 @@ class Display:
             terminal.live_console = None
 
     def _draw(self, what: str, done: int, total: int) -> None:
-        if what not in self._running:
-            self._running[what] = self.bars.add_task(visible(what), total=total)
+        if what not in self._tasks:
+            self._tasks[what] = self.bars.add_task(visible(what), total=total)
             self.bars.start()
             terminal.live_console = self.bars.console
-        self.bars.update(self._running[what], completed=done, description=visible(what + self.lines.remark(what)))
+        remark = f", {self.remarks[what]}" if what in self.remarks else ""
+        self.bars.update(self._tasks[what], completed=done, description=visible(what + remark))
         if done >= total:
-            self.bars.remove_task(self._running.pop(what))
-            if not self._running:
+            self.bars.remove_task(self._tasks.pop(what))
+            if not self._tasks:
                 self.stop()
 
     def _say(self, line: str) -> None:
@@ -136,21 +88,30 @@ class Display:
             terminal.log_file.write(line)
 
 
-def _bars() -> Any:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+def time_left(seconds: float) -> str:
+    if seconds < 90:
+        return f"about {seconds:.0f} s left"
+    return f"about {seconds / 60:.0f} min left" if seconds < 5400 else f"about {seconds / 3600:.1f} h left"
 
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    return Progress(*columns, console=terminal.console(stderr=True), transient=True)
+
+def _bars() -> Any:
+    from rich import progress
+
+    columns = (
+        progress.TextColumn("{task.description}", markup=False),
+        *(progress.BarColumn(), progress.MofNCompleteColumn(), progress.TimeRemainingColumn()),
+    )
+    return progress.Progress(*columns, console=terminal.console(stderr=True), transient=True)
 
 
 @contextmanager
-def progress_display() -> Iterator[Display]:
-    """A display for as long as a command works."""
-    display = Display()
+def progress_display() -> Iterator[Progress]:
+    """Progress for as long as a command works."""
+    progress = Progress()
     try:
-        yield display
+        yield progress
     finally:
-        display.stop()
+        progress.stop()
 
 
 def _is_first_process() -> bool:
@@ -180,20 +141,19 @@ class LogFile:
             self._flush()
 
     def open(self) -> None:
-        if not self.is_open and self.path.parent.is_dir() and self._flush():
+        if not self.is_open and self.path.parent.is_dir():
             self.is_open = True
+            self._flush()
             terminal.note(f"Progress is logged to {self.path}")
 
-    def _flush(self) -> bool:
-        """Write what is pending; whether that was possible."""
+    def _flush(self) -> None:
         lines, self._pending = self._pending, []
         try:
             with self.path.open(self.mode, encoding="utf-8") as file:
                 file.writelines(lines)
+            self.mode = "a"
         except OSError:
-            return False
-        self.mode = "a"
-        return True
+            self.is_open = False
 
 
 @contextmanager

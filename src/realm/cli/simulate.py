@@ -7,64 +7,52 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from realm.cli.emit import print_json
+from realm.cli.emit import check_outputs, print_json, write_annotations
 from realm.cli.flags import Overwrite, takes
-from realm.cli.output_files import check_outputs, note_labels
 from realm.cli.reading_flags import ReadingFlags
-from realm.cli.terminal import note, note_ledger, show_frame
-from realm.display import counted
+from realm.cli.terminal import show_frame
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from realm.data import Annotations
 
-SHOWN = 100
-"""Rows of a table on the screen: all of a usual pool; --json has the others too."""
-
 
 @takes(ReadingFlags)
 def simulate(
     file: Annotated[Path, typer.Argument(metavar="QUESTIONS", help="Table with text and gold.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Table to write: .csv or .parquet.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Table to write: .csv or .parquet.")],
     reading: ReadingFlags,
     pool: Annotated[
-        str, typer.Option(help="`D1`, `D2`, `D3`, `graded:N`, `one-reliable:N`, or accuracies such as 0.9,0.5,0.1.")
+        str,
+        typer.Option(metavar="TEXT", help="D1, D2, D3, graded:N, one-reliable:N, or accuracies such as 0.9,0.5,0.1."),
     ] = "D1",
     noise: Annotated[
-        str, typer.Option(help="`uniform`, `asymmetric`, `systematic` or `systematic-offset`.")
+        str, typer.Option(metavar="TEXT", help="uniform, asymmetric, systematic or systematic-offset.")
     ] = "uniform",
     regime: Annotated[
-        str, typer.Option(help="`sparse`: each item is labelled by one annotator; `shared`: by all.")
+        str, typer.Option(metavar="TEXT", help="sparse: each item is labelled by one annotator; shared: by all.")
     ] = "sparse",
-    per_item: Annotated[
-        int | None, typer.Option(help="In place of --regime: number of annotators drawn for each item.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the simulation.")] = 0,
+    per_item: Annotated[int | None, typer.Option(metavar="N", help="Annotators drawn for each item.")] = None,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the simulation.")] = 0,
     overwrite: Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the annotators as JSON.")] = False,
 ) -> None:
-    """Label items that have gold with simulated annotators of chosen accuracies, for experiments."""
+    """Simulate annotators of chosen accuracies over items with gold."""
     from realm.comparison.simulation import read_pool
     from realm.comparison.simulation import simulate as simulate_annotators
-    from realm.data.write import write_table
 
     check_outputs(output, reads=[file], overwrite=overwrite)
-    questions = reading.read_test(file)
-    accuracies: Any = read_pool(pool)
+    questions, accuracies = reading.read_test(file), read_pool(pool)
     settings: dict[str, Any] = {"noise": noise, "regime": regime}
     annotations = simulate_annotators(questions, accuracies, per_item=per_item, seed=seed, **settings)
-    write_table(annotations, output)
-    note_ledger(annotations.ledger)
+    write_annotations(annotations, output)
     table = annotators_table(annotations, accuracies)
     if as_json:
         sizes = {"annotations": annotations.n_annotations, "items": annotations.n_items}
         print_json({"annotators": table, **sizes, "dropped": annotations.ledger.counts})
     else:
-        more = f": the first {SHOWN} of {len(table):,}" if len(table) > SHOWN else ""
-        show_frame(f"Simulated annotators{more}", table.head(SHOWN))
-    note_labels(annotations)
-    note(f"{counted(annotations.n_annotations, 'annotation')} of {counted(annotations.n_items, 'item')} in {output}")
+        show_frame("Simulated annotators", table)
 
 
 def annotators_table(annotations: Annotations, accuracies: Any) -> pd.DataFrame:
@@ -76,17 +64,15 @@ def annotators_table(annotations: Annotations, accuracies: Any) -> pd.DataFrame:
 
     realised = realised_accuracies(annotations)  # (annotators, tasks)
     accuracy = np.asarray(accuracies, dtype=float)
-    accuracy = np.broadcast_to(accuracy if accuracy.ndim == 2 else accuracy[:, None], realised.shape)
     tables = []
     for index, task in enumerate(annotations.tasks):
         counts = annotations.option_counts[annotations.item_tasks == index]
-        options = 1 / np.mean(1 / counts) if len(counts) else np.nan
         columns = {
             "annotator": annotations.annotators,
             "task": task.name,
-            "accuracy": accuracy[:, index],
+            "accuracy": accuracy,
             "realised": realised[:, index],
-            "implied expertise": implied_expertise(accuracy[:, index], options),
+            "implied expertise": implied_expertise(accuracy, 1 / np.mean(1 / counts) if len(counts) else np.nan),
         }
         tables.append(pd.DataFrame(columns))
     table = pd.concat(tables, ignore_index=True)

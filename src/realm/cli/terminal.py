@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from realm.display import counted, visible
-from realm.report.escaping import clipped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,12 +19,12 @@ WIDE = 160
 """Columns of a table in a pipe, which has no width of its own."""
 ROWS = 15
 """Rows of a long table on the screen: a glance; all of them are in the file."""
-NAME_WIDTH = 32
-"""Most characters of the first column; of longer names the end is cut."""
+NAME_WIDTH, TEXT_WIDTH = 32, 40
+"""Most characters of the first column, and of an item's text in a table."""
 WORD_WIDTH = 24
 """Most characters of a word that is not broken: an address would take the whole screen."""
-TEXT_WIDTH = 40
-"""Characters of an item's text in a table: enough to recognise it."""
+NAMED = 10
+"""Names that a note lists: about a line."""
 live_console: Any = None
 """The console that draws progress bars at the moment: what is printed beside it must go through it."""
 log_file: LogFile | None = None
@@ -43,21 +42,19 @@ def console(stderr: bool = False) -> Any:
 def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Print a table; the first column is text and never broken, figures stand to the right. No word is broken."""
     from rich.box import SIMPLE
+    from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
-    cells = [[show_value(value) for value in row] for row in rows]
+    cells = [[shortened(show_value(row[0]), NAME_WIDTH), *map(show_value, row[1:])] for row in rows]
     table = Table(box=SIMPLE, show_edge=False, show_header=any(columns), pad_edge=False, padding=(0, 1, 0, 0))
     for place, name in enumerate(map(visible, columns)):
-        values = [clipped(row[place], NAME_WIDTH) if place == 0 else row[place] for row in cells]
-        is_text = any(letter.isalpha() for value in values for letter in value)
-        words = values if place == 0 or not is_text else [word for value in values for word in value.split()]
-        width = max(map(cell_width, [*name.split(), *words]), default=1)
-        width = width if place == 0 or not is_text else min(width, WORD_WIDTH)
-        side: Any = "left" if place == 0 or is_text else "right"
-        table.add_column(Text(name), justify=side, min_width=width, overflow="fold")
-        for row, value in zip(cells, values, strict=True):
-            row[place] = value
+        values = [row[place] for row in cells]
+        is_text = place == 0 or any(letter.isalpha() for value in values for letter in value)
+        words = " ".join(values).split() if place and is_text else values
+        width = max(map(cell_len, [*name.split(), *words]), default=1)
+        width = min(width, WORD_WIDTH) if place and is_text else width
+        table.add_column(Text(name), justify="left" if is_text else "right", min_width=width, overflow="fold")
     for row in cells:
         table.add_row(*map(Text, row))
     screen = console()
@@ -66,39 +63,37 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]
     screen.print()
 
 
-def cell_width(text: str) -> int:
-    """How many columns of a terminal a text takes."""
-    from rich.cells import cell_len
-
-    return cell_len(text)
-
-
 def show_frame(title: str, frame: pd.DataFrame) -> None:
     """Print a DataFrame as a table; texts of items are cut to one line, what is missing is a dash.
 
-    A column with the same value in every row is left out of the table and said once.
+    A column with the same value in every row is left out of the table and written once below it.
     """
     frame = frame.astype(object).where(frame.notna(), None)
     if "text" in frame:
-        frame = frame.assign(text=[clipped(" ".join(text.split()), TEXT_WIDTH) for text in frame["text"]])
+        frame = frame.assign(text=[shortened(" ".join(text.split()), TEXT_WIDTH) for text in frame["text"]])
     names = [str(name) for name in frame.columns]
     same = [] if len(frame) < 3 else [name for name in names[1:] if len({show_value(v) for v in frame[name]}) == 1]
-    shown = [name.replace("_", " ") for name in names if name not in same]  # so that a heading can be wrapped
-    show_table(title, shown, frame.drop(columns=same).itertuples(index=False, name=None))
-    if said := [f"{name} {show_value(frame[name].iloc[0])}" for name in same if frame[name].iloc[0] not in (None, "")]:
-        console().print(_plain(f"The same in every row shown: {', '.join(said)}."), style="dim")
-
-
-def _plain(text: str) -> Any:
-    from rich.text import Text
-
-    return Text(visible(text))
+    headings = [name.replace("_", " ") for name in names if name not in same]  # so that they can be wrapped
+    show_table(title, headings, frame.drop(columns=same).itertuples(index=False, name=None))
+    first = {name: frame[name].iloc[0] for name in same}
+    if shared := [f"{name} {show_value(value)}" for name, value in first.items() if value not in (None, "")]:
+        write_out(f"The same in every row shown: {', '.join(shared)}.\n")
 
 
 def show_value(value: Any) -> str:
     if value is None:
         return "-"
     return f"{value:.3f}" if isinstance(value, float) else visible(str(value))
+
+
+def shortened(text: str, width: int) -> str:
+    """The text, its end cut where it is longer than `width`."""
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names with commas between them, the first few of many."""
+    return ", ".join(names[:NAMED]) + (", ..." if len(names) > NAMED else "")
 
 
 def note_table(annotations: Annotations) -> None:
@@ -148,8 +143,3 @@ def write_out(text: str, *, end: str = "\n") -> None:
     """Write text with data in it to standard output: to a terminal without commands to it, to a pipe as it is."""
     sys.stdout.write((visible(text) if sys.stdout.isatty() else text) + end)
     sys.stdout.flush()
-
-
-def interactive() -> bool:
-    """Whether a person is watching, so that progress is worth showing."""
-    return sys.stderr.isatty()

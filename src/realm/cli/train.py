@@ -2,105 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from realm.cli.emit import print_json
-from realm.cli.evaluate import show_test, warn_of_base_rate
+from realm.cli.emit import print_json, refuse_inside
+from realm.cli.evaluate import show_figures, warn_of_base_rate
 from realm.cli.flags import AsJson, LabelsFiles, takes
 from realm.cli.models import fetch_named_model
-from realm.cli.output_files import refuse_inside
-from realm.cli.progress import Display, logged_to, progress_display
-from realm.cli.reading_flags import ReadingFlags, optional_in_test
-from realm.cli.terminal import note, note_table, show_frame
+from realm.cli.progress import Progress, logged_to, progress_display
+from realm.cli.reading_flags import ReadingFlags
+from realm.cli.terminal import listed, note, note_table, show_frame
 from realm.cli.training_flags import TrainingFlags
 from realm.errors import RealmError
-from realm.training.settings import LEARNING
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from realm.crowd.against_gold import AgainstGold
     from realm.data import Annotations
     from realm.runs import Run
     from realm.training import RealmTrainer
 
 BEST, WORST = 5, 10
 """Rows of a long table of annotators on the screen: those at the end are the ones to do something about."""
-NAMED = 20
-"""Most annotators to doubt whose names are said: two lines."""
 
 
 @takes(ReadingFlags, TrainingFlags)
 def train(
     files: LabelsFiles,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Run folder to write: model, tables, report.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Run folder to write.")],
     reading: ReadingFlags,
     training: TrainingFlags,
-    test: Annotated[Path | None, typer.Option(help="Table of items with gold to test the model on.")] = None,
-    eval_steps: Annotated[int, typer.Option(help="Also test on --test every n steps. Default: at the end only.")] = 0,
-    save_steps: Annotated[int, typer.Option(help="Write a checkpoint every n steps. Default: every epoch.")] = 0,
+    test: Annotated[Path | None, typer.Option(metavar="FILE", help="Items with gold to test the model on.")] = None,
     gold_items: Annotated[
         Path | None,
-        typer.Option(
-            help="Table of item, [task,] gold for --use-gold, in place of a gold column.", rich_help_panel=LEARNING
-        ),
+        typer.Option(metavar="FILE", help="Table of item, [task,] gold, in place of a gold column.", hidden=True),
     ] = None,
-    report_to: Annotated[
-        list[str] | None, typer.Option(help="Also log to tensorboard, wandb or trackio; may be repeated.")
-    ] = None,
-    start_from: Annotated[
-        Path | None,
-        typer.Option(
-            "--from", help="Folder of an earlier run to continue with new data: its model, settings and estimates."
-        ),
-    ] = None,
-    prior: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of an earlier run whose estimates of the annotators are the prior.", rich_help_panel=LEARNING
-        ),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue the interrupted run in --output from its last checkpoint.")
-    ] = False,
+    save_steps: Annotated[int, typer.Option(metavar="N", help="Write a checkpoint every n steps.", hidden=True)] = 0,
+    eval_steps: Annotated[int, typer.Option(metavar="N", help="Also test every n steps.", hidden=True)] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the interrupted run in --output.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Fine-tune a model on annotations and estimate how reliable each annotator is.
+    """Fine-tune a model and estimate how reliable each annotator is.
 
-    Writes a run folder: the model, the annotators' reliability, the cleaned labels and a report.
+    Writes a run folder: the model, tables and a report.
     """
-    from realm.data.alignment import aligned
     from realm.runs.folder import check_output
 
-    if eval_steps and test is None:
-        raise RealmError("--eval-steps evaluates on the table of --test: give --test too.")
     refuse_inside(output, files)
-    reads = [*files, test, prior, gold_items, training.model]
+    reads = [*files, test, gold_items, training.model]
     check_output(output, overwrite=training.overwrite and not resume, resume=resume, reads=reads)
-    earlier_run = None if start_from is None else _open_earlier(start_from, output)
-    if earlier_run is None:
-        annotations = reading.read(files)
-    else:
-        training.take_over(earlier_run)
-        known = earlier_run.annotations
-        annotations = reading.read(files, trained=earlier_run.trained_columns)
-        annotations = aligned(annotations, known.tasks, known.annotators, str(earlier_run.folder), known.groups)
+    annotations = reading.read(files)
     if gold_items is not None:
-        if not training.use_gold:
-            raise RealmError("--gold-items needs --use-gold: add it.")
         from realm.data.gold import read_gold
 
         annotations = read_gold(annotations, gold_items)
-    test_table = None
-    if test is not None:
-        trained = None if earlier_run is None else earlier_run.trained_columns
-        optional = optional_in_test(annotations)
-        test_table = reading.read_test(test, tasks=annotations.tasks, trained=trained, optional=optional)
+    test_table = None if test is None else reading.read_test(test, annotations)
 
     from realm.runs.folder import LOG
     from realm.runs.hub import PushError
@@ -108,18 +67,14 @@ def train(
 
     steps: dict[str, Any] = {"save_strategy": "steps", "save_steps": save_steps} if save_steps else {}
     steps |= {"eval_strategy": "steps", "eval_steps": eval_steps} if eval_steps else {}
-    steps |= {"report_to": report_to} if report_to else {}
     config = training.config(output, disable_tqdm=True, **steps)
-    earlier = None if prior is None else read_prior(prior)
+    fetch_named_model(training.model)
     unpushed: PushError | None = None
-    if earlier_run is None:
-        fetch_named_model(training.model)
-    with logged_to(output / LOG, append=resume), progress_display() as display:
-        model = training.model if earlier_run is None else earlier_run
-        trainer = RealmTrainer(model, annotations, config, test=test_table, prior=earlier, progress=display)
+    with logged_to(output / LOG, append=resume), progress_display() as progress:
+        trainer = RealmTrainer(training.model, annotations, config, test=test_table, progress=progress)
         if trainer.is_world_process_zero():  # the trainer's own warnings are logged, and so shown already
             note_table(annotations)
-        _replace_printer(trainer, display)
+        _replace_printer(trainer, progress)
         try:
             trainer.train(resume_from_checkpoint=resume)
         except PushError as error:
@@ -129,26 +84,17 @@ def train(
             raise typer.Exit(130) from None
         processes.part()
         if trainer.is_world_process_zero():
-            from realm.crowd.against_gold import estimate_against_gold
-            from realm.report.run_page import write_report
-            from realm.runs import Run
-
-            run = Run.open(output, verify_model=False)
-            against = None if run.gold_used else estimate_against_gold(annotations, run.estimate)
-            write_report(run, against_gold=against)
-            _show(run, annotations, trainer.notes, against, as_json)
-            if training.hub_model_id is not None and unpushed is None:
-                note(f"The model is on the Hugging Face hub: {training.hub_model_id}")
+            _finish(trainer, annotations, as_json)
     if unpushed is not None:
-        again = f"realm push hub {output} --id {training.hub_model_id}"
-        raise RealmError(f"{unpushed.what}; push it again: `{again}`.")
+        raise RealmError(f"{unpushed.what}; push it again: `realm push {output} {training.hub_model_id}`.")
 
 
-def _replace_printer(trainer: RealmTrainer, display: Display) -> None:
+def _replace_printer(trainer: RealmTrainer, progress: Progress) -> None:
     """Show the loss beside the progress and test figures as sentences, in place of Trainer's dictionaries."""
     from transformers.trainer_callback import PrinterCallback, TrainerCallback
     from transformers.utils import logging
 
+    from realm.metrics import METRICS
     from realm.training.trainer import TRAINING
 
     class Figures(TrainerCallback):  # type: ignore[misc]
@@ -156,108 +102,75 @@ def _replace_printer(trainer: RealmTrainer, display: Display) -> None:
             if not state.is_world_process_zero or not logs:
                 return
             if "loss" in logs:
-                display.remark(TRAINING, f"loss {logs['loss']:.4f}")
+                progress.remarks[TRAINING] = f"loss {logs['loss']:.4f}"
             if "eval_accuracy" in logs:
-                note(f"step {state.global_step}, on the test items: {_test_figures(logs)}")
+                shown = [each for each in METRICS.values() if f"eval_{each.name}" in logs]
+                figures = [f"{each.name_in_text} {format(logs[f'eval_{each.name}'], each.format)}" for each in shown]
+                note(f"step {state.global_step}, on the test items: {', '.join(figures)}")
 
     logging.disable_progress_bar()  # of the files that are written at the end
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(Figures())
 
 
-def _test_figures(logs: Mapping[str, float]) -> str:
-    """The figures of one evaluation during training, accuracy beside the base rate first."""
-    from realm.metrics import METRICS
-
-    first = [name for name in ("accuracy", "base_rate") if f"eval_{name}" in logs]
-    names = [*first, *(name for name in METRICS if name not in first and f"eval_{name}" in logs)]
-    return ", ".join(f"{METRICS[n].name_in_text} {format(logs[f'eval_{n}'], METRICS[n].format)}" for n in names)
-
-
-def _open_earlier(path: Path, output: Path) -> Run:
-    """The run to go on from, which must not be the one that is written."""
+def _finish(trainer: RealmTrainer, annotations: Annotations, as_json: bool) -> None:
+    """Write the report, and show what the run found: warnings first, then annotators, test figures, unused gold."""
+    from realm.crowd.against_gold import estimate_against_gold, gold_sentences
+    from realm.report.run_page import write_report
     from realm.runs import Run
 
-    if path.resolve() == output.resolve():
-        raise RealmError(f"--from {path}: it is also the --output. Name another folder, so that both can be compared.")
-    try:
-        return Run.open(path)
-    except RealmError as error:
-        raise RealmError(f"--from: {error}") from None
-
-
-def read_prior(path: Path) -> pd.DataFrame:
-    """The expertise table of an earlier run."""
-    from realm.runs import Run
-
-    if path.is_file():
-        raise RealmError(f"--prior {path}: a file. Give the folder of an earlier run: its CSV files are for people.")
-    try:
-        return Run.open(path, verify_model=False).expertise
-    except RealmError as error:
-        raise RealmError(f"--prior: {error}") from None
-
-
-def _show(run: Run, annotations: Annotations, notes: Sequence[str], against: AgainstGold | None, as_json: bool) -> None:
-    """What the run found: warnings first, then annotators, changes since an earlier run, test figures, unused gold."""
-    from realm.crowd.against_gold import gold_sentences
-
-    for text in run.findings:
-        note(f"warning: {text}")
-    for text in notes:
+    run = Run.open(trainer.args.output_dir, verify_model=False)
+    against = None if run.gold_used else estimate_against_gold(annotations, run.estimate)
+    write_report(run, against_gold=against)
+    test = run.metrics.get("test") or {}
+    for text in [*(f"warning: {finding}" for finding in run.findings), *trainer.notes]:
         note(text)
     if as_json:
-        entries: dict[str, Any] = {"run": str(run.folder), "probabilities": run.probabilities}
-        entries |= {"warnings": run.metrics["warnings"], "findings": run.findings, "notes": list(notes)}
-        entries |= {"test": run.metrics.get("test"), "expertise": run.expertise}
-        entries |= {"dropped": annotations.ledger.counts}
-        entries |= {"changes": None if run.changes is None else asdict(run.changes)}
-        entries |= {"against_gold": None if against is None else asdict(against)}
-        print_json(entries)
+        print_json(
+            {
+                "run": str(run.folder),
+                "probabilities": run.probabilities,
+                "warnings": run.metrics["warnings"],
+                "findings": run.findings,
+                "notes": list(trainer.notes),
+                "test": test or None,
+                "expertise": run.expertise,
+                "dropped": annotations.ledger.counts,
+                "against_gold": None if against is None else asdict(against),
+            }
+        )
     else:
-        show_annotators(run.expertise, run.probabilities)
-    for text in run.changes.sentences() if run.changes else ():
-        note(text)
-    if as_json:
-        warn_of_base_rate(run.metrics.get("test") or {})
-    else:
-        show_test(run.metrics)
+        show_annotators(run)
+        if test:
+            show_figures(test)
+    warn_of_base_rate(test)
     if against is not None:
         # on the screen and in the report alone: nothing that is read back depends on gold that was not used
-        title = "The cleaned labels and estimates against the gold column, which the run did not read:"
-        for sentence in (title, *(f"  {each}" for each in gold_sentences(against))):
-            note(sentence, is_logged=False)
+        note("The cleaned labels and estimates against the gold column, which the run did not read:", is_logged=False)
+        for sentence in gold_sentences(against):
+            note(f"  {sentence}", is_logged=False)
     page = run.folder / "report.html"
     note(f"The run is in {run.folder}: model/, expertise.csv, labels.csv. Open {page} in a browser.")
 
 
-def show_annotators(expertise: pd.DataFrame, probabilities: str) -> None:
-    """The expertise table from the best to the worst, of many both ends, and how many there are of each verdict."""
-    table = expertise.sort_values("accuracy", ascending=False, kind="stable")
+def show_annotators(run: Run) -> None:
+    """The expertise table from the best to the worst, of many both ends, and who has each verdict."""
+    from realm.crowd.verdicts import VERDICTS
+
+    table = run.expertise.sort_values("accuracy", ascending=False, kind="stable")
     columns = ["annotator", "task", "accuracy", "low", "high", "expertise", "annotations", "verdict", "scale"]
     columns[2:2] = [name for name in ("group",) if name in table.columns]
     columns += [name for name in ("habit", "notes") if (table[name] != "").any()]
-    title = f"How reliable each annotator is ({probabilities})"
+    title, ends = f"How reliable each annotator is ({run.probabilities})", table
     if len(table) > BEST + WORST:
         title += f": the {BEST} best and the {WORST} worst of {len(table):,}; all are in expertise.csv"
-        table = table.iloc[[*range(BEST), *range(len(table) - WORST, len(table))]]
-    show_frame(title, table[columns])
-    for sentence in verdict_counts(expertise):
-        note(sentence)
-
-
-def verdict_counts(table: pd.DataFrame) -> list[str]:
-    """How many annotators have each verdict and what share of the labels they gave; those to doubt by name."""
-    from realm.crowd.verdicts import VERDICTS
-
-    counts, total = table["verdict"].value_counts(), max(int(table["annotations"].sum()), 1)
-    sentences = []
-    for verdict in (each for each in VERDICTS if each in counts):
-        rows = table[table["verdict"] == verdict]
+        ends = table.iloc[[*range(BEST), *range(len(table) - WORST, len(table))]]
+    show_frame(title, ends[columns])
+    total = max(int(table["annotations"].sum()), 1)
+    for verdict in (each for each in VERDICTS if (table["verdict"] == each).any()):
+        rows: pd.DataFrame = table[table["verdict"] == verdict]
         sentence = f"{verdict}: {len(rows):,} ({rows['annotations'].sum() / total:.0%} of the labels)"
-        if verdict in VERDICTS[-2:]:
+        if verdict in VERDICTS[-2:]:  # those to doubt, by name
             by_labels = rows.sort_values(["annotations", "annotator"], ascending=[False, True])
-            names = list(dict.fromkeys(by_labels["annotator"]))
-            sentence += f": {', '.join(names[:NAMED])}" + (", ..." if len(names) > NAMED else "")
-        sentences.append(sentence)
-    return sentences
+            sentence += f": {listed(list(dict.fromkeys(by_labels['annotator'])))}"
+        note(sentence)

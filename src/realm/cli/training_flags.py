@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from realm.errors import RealmError
 from realm.training.settings import BATCHES, LEARNING, MODEL, PAPER, Settings, check_values, flag_name, setting
 
-BATCH = ("per_device_train_batch_size", "gradient_accumulation_steps")
-
 if TYPE_CHECKING:
-    from realm.runs import Run
     from realm.training import RealmConfig
 
 
@@ -22,11 +19,18 @@ if TYPE_CHECKING:
 class TrainingFlags(Settings):
     """The settings with a flag, the model, and the batch that an optimiser step sees."""
 
-    paper: bool = setting(
-        False,
-        "The paper's setting: " + ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in PAPER.items()) + ".",
-        panel=LEARNING,
+    LISTED: ClassVar[tuple[str, ...]] = (
+        *("model", "num_train_epochs", "learning_rate", "method", "train_layers", "lora_rank", "judges", "use_gold"),
+        *("paper", "overwrite"),
     )
+    IN_CONFIG: ClassVar[tuple[str, ...]] = (
+        *("channel", "objective", "opinion", "expertise_learning_rate", "expertise_update", "weight_decay", "bf16"),
+        *("logging_steps", "cache_gb", "scorer", "answers", "instruction", "chat_template", "gradient_checkpointing"),
+        "hub_model_id",
+    )
+    TAKES_ANY_SETTING: ClassVar[bool] = True
+
+    paper: bool = setting(False, "Train as in the paper, whatever the defaults are.", panel=LEARNING)
     model: str = setting("minilm-l6", "A folder, a named model (`realm models`) or a Hugging Face id.", panel=MODEL)
     batch_size: int = setting(
         Settings.per_device_train_batch_size * Settings.gradient_accumulation_steps,
@@ -36,31 +40,20 @@ class TrainingFlags(Settings):
 
     def __post_init__(self) -> None:
         check_values(self)
-        self.typed: Collection[str] = ()
+        self.more: dict[str, Any] = {}
 
-    def resolve(self, typed: Collection[str]) -> None:
-        """Put the paper's setting in place where `--paper` asks for it; no flag that was typed may contradict it."""
-        self.typed = typed
-        field_of = {each.name: each for each in fields(self)}
+    def resolve(self, typed: Collection[str], more: Mapping[str, Any]) -> None:
+        """Put the paper's setting in place where `--paper` asks for it; no flag that was typed may contradict it.
+
+        `more` are settings of `transformers.TrainingArguments` that stand in the `--config` file.
+        """
+        self.more = dict(more)
+        names = {each.name: flag_name(each) or each.name for each in fields(self)}
         for name, value in PAPER.items() if self.paper else ():
-            if name in typed and getattr(self, name) != value:
-                flag = f"--{flag_name(field_of[name])}"
-                raise RealmError(f"--paper sets {flag} {value}, but {flag} {getattr(self, name)} is given too.")
+            given = more.get(name, getattr(self, name))
+            if name in typed and given != value:
+                raise RealmError(f"--paper sets `{names[name]}` {value}, but {given} is given too.")
             setattr(self, name, value)
-
-    def take_over(self, run: Run) -> None:
-        """Take the settings of a run to go on from where no flag was typed; its model is the one to go on with."""
-        from realm.training.continued import earlier_settings
-
-        if "model" in self.typed:
-            raise RealmError("--from continues with the model of the earlier run: leave out --model.")
-        settings = earlier_settings(run)
-        micro, accumulation = (settings.pop(name, None) for name in BATCH)
-        if micro and accumulation:
-            settings |= {"batch_size": micro * accumulation, "per_device_train_batch_size": micro}
-        for name, value in settings.items() if not self.paper else ():
-            if name not in self.typed:
-                setattr(self, name, value)
 
     def config(self, output: Path, **more: Any) -> RealmConfig:
         """The settings as a `RealmConfig` for this run folder; `more` are further ones, which win."""
@@ -84,4 +77,8 @@ class TrainingFlags(Settings):
             "gradient_accumulation_steps": self.batch_size // (micro * processes),
             "use_cpu": not (torch.cuda.is_available() or torch.backends.mps.is_available()),
         }
+        more = {**self.more, **more}
+        for kind in ("save", "eval"):
+            if f"{kind}_steps" in more:
+                more.setdefault(f"{kind}_strategy", "steps")
         return RealmConfig(str(output), **{**settings, **more})

@@ -19,8 +19,6 @@ from realm.data import Annotations
 
 LEVEL = 0.95
 """The customary 95% interval."""
-BLOCK = 2**18
-"""Annotations of which others' evidence is held at once: a few megabytes."""
 NODES, POINTS = 33, 256
 """Nodes of the histogram of p and points of the grid of accuracies, both even in asin(sqrt(.)), where a proportion's
 uncertainty is the same everywhere: an interval from 10,000 labels still spans several points."""
@@ -30,49 +28,19 @@ FITTED = 2000
 """Annotators that the weights of the pools are computed from at most: more leave them where they are."""
 
 
-def leave_one_out(
-    log_prior: Floats, evidence: Floats, item: Ints, weight: Floats, exponent: float = 1.0, own: Floats | None = None
-) -> Floats:
+def leave_one_out(log_prior: Floats, evidence: Floats, item: Ints, weight: Floats, own: Floats | None = None) -> Floats:
     """log P(truth | everything but the annotation itself), of each annotation's item. Shape (annotations, K).
 
-    | argument | shape | meaning |
-    |---|---|---|
-    | log_prior | (items, K) | log P of each item, -inf beyond its options |
-    | evidence | (annotations, K) | log P(label | k) |
-    | weight | (annotations,) | how much each counts |
-    | own | (annotations,) | the weight that is left out, where copies of the annotation go with it; None: its own |
+    From log P (items, K), evidence (annotations, K) and how much each annotation counts; `own` is the weight that is
+    left out, where copies of the annotation go with it; None: its own. (annotations,) each
     """
-    total = log_prior + exponent * weighted_sums(evidence, slice(None), item, weight, len(log_prior))
-    left_out = weight if own is None else own
-    return log_softmax(total[item] - exponent * left_out[:, None] * evidence)
+    total = log_prior + sums_by(item, evidence * weight[:, None], len(log_prior))
+    return log_softmax(total[item] - (weight if own is None else own)[:, None] * evidence)
 
 
-def right_by_others(
-    log_prior: Floats, evidence: Floats, cell: Ints | slice, item: Ints, label: Ints, weight: Floats, own: Floats
-) -> Floats:
-    """P(the label is right | everything but the annotation itself), as `leave_one_out` has it. Shape (annotations,)"""
-    total = weighted_sums(evidence, cell, item, weight, len(log_prior))
-    total += log_prior
-    right = np.empty(len(label))
-    for start in range(0, len(label), BLOCK):
-        rows = slice(start, start + BLOCK)
-        part = evidence[rows] if isinstance(cell, slice) else evidence[cell[rows]]
-        others = log_softmax(total[item[rows]] - own[rows, None] * part)
-        right[rows] = np.exp(others[np.arange(len(others)), label[rows]])
-    return right
-
-
-def weighted_sums(evidence: Floats, cell: Ints | slice, item: Ints, weight: Floats, n_items: int) -> Floats:
-    """The weighted sum of `evidence[cell]` (annotations, K) over the annotations of each item. Shape (items, K)"""
-    out = np.zeros((n_items, evidence.shape[1]))
-    for start in range(0, len(item), BLOCK):
-        rows = slice(start, start + BLOCK)
-        first = int(item[rows].min())
-        span = int(item[rows].max()) + 1 - first  # a table is sorted by item: a block has few
-        part = evidence[rows] if isinstance(cell, slice) else evidence[cell[rows]]
-        for option, column in enumerate(part.T):
-            out[first : first + span, option] += np.bincount(item[rows] - first, weight[rows] * column, minlength=span)
-    return out
+def sums_by(index: Ints, values: Floats, size: int) -> Floats:
+    """The sum of the rows of `values` (n, K) of each `index` (n,), which is below `size`. Shape (size, K)"""
+    return np.stack([np.bincount(index, column, minlength=size) for column in values.T], axis=1)
 
 
 def angle_grid(size: int, *, ends: bool) -> Floats:
@@ -86,16 +54,12 @@ def histogram(right: Floats, annotator: Ints, n_annotators: int, weight: Floats)
 
     A label between two nodes is shared between them so that its p stays what it is.
     """
-    nodes = angle_grid(NODES, ends=True)
-    counts = np.zeros(n_annotators * NODES)
-    for start in range(0, len(right), BLOCK):
-        rows = slice(start, start + BLOCK)
-        above = np.clip(np.searchsorted(nodes, right[rows]), 1, NODES - 1)
-        share = (right[rows] - nodes[above - 1]) / (nodes[above] - nodes[above - 1])
-        place = annotator[rows].astype(np.int64) * NODES + above
-        counts += np.bincount(place, weight[rows] * share, minlength=len(counts))
-        counts += np.bincount(place - 1, weight[rows] * (1 - share), minlength=len(counts))
-    return counts.reshape(n_annotators, NODES)
+    nodes, size = angle_grid(NODES, ends=True), n_annotators * NODES
+    above = np.clip(np.searchsorted(nodes, right), 1, NODES - 1)
+    share = (right - nodes[above - 1]) / (nodes[above] - nodes[above - 1])
+    place = annotator.astype(np.int64) * NODES + above
+    counts = np.bincount(place, weight * share, size) + np.bincount(place - 1, weight * (1 - share), size)
+    return np.asarray(counts, dtype=np.float64).reshape(n_annotators, NODES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,9 +76,8 @@ class AccuracyPosterior:
 
     def quantile(self, level: float) -> Floats:
         """The accuracy below which `level` of the mass lies. Shape (annotators,)"""
-        total = np.cumsum(self.mass, axis=1)
+        total, rows = np.cumsum(self.mass, axis=1), np.arange(len(self.mass))
         place = np.minimum((total < level).sum(axis=1), len(self.points) - 1)
-        rows = np.arange(len(total))
         inside = (level - total[rows, place] + self.mass[rows, place]) / np.maximum(self.mass[rows, place], LEAST)
         return np.asarray(np.sin((place + np.clip(inside, 0, 1)) / len(self.points) * np.pi / 2) ** 2)
 
@@ -124,18 +87,13 @@ def accuracy_posterior(
 ) -> AccuracyPosterior:
     """From the histogram of each annotator's labels (annotators, NODES) to the posterior of their accuracy.
 
-    | argument | shape | meaning |
-    |---|---|---|
-    | options | | K |
-    | chance | | the lowest mean of a pool: below it a pool that is mostly wrong would mirror one that is right |
-    | group | (annotators,) | the pool of each |
-    | own_mean, own_weight | (annotators,) | an earlier estimate in place of the pool; NaN: the pool |
+    `chance` is the lowest mean of a pool: below it a pool that is mostly wrong would mirror one that is right. `group`
+    is each annotator's pool, `own_mean` and `own_weight` an earlier estimate in its place, NaN: none. (annotators,)
     """
     points, nodes = angle_grid(POINTS, ends=False), angle_grid(NODES, ends=True)
     label = points[:, None] * nodes + (1 - points)[:, None] * (1 - nodes) / max(options - 1, 1)  # (POINTS, NODES)
     mass = counts @ np.log(np.maximum(label, LEAST)).T
-    mass -= mass.max(axis=1, keepdims=True)
-    np.exp(mass, out=mass)  # the likelihood; the prior is multiplied in below
+    mass = np.exp(mass - mass.max(axis=1, keepdims=True))  # the likelihood; the prior is multiplied in below
     means = chance + (1 - chance) * (np.arange(POOL_MEANS) + 0.5) / POOL_MEANS
     pools = np.concatenate([beta_mass(points, means, weight) for weight in POOL_WEIGHTS])
     for each in np.unique(group):
@@ -146,8 +104,7 @@ def accuracy_posterior(
         weight = np.exp(fits - fits.max())
         for start in range(0, len(rows), FITTED):
             part = rows[start : start + FITTED]
-            marginal = np.maximum(mass[part] @ pools.T, LEAST)  # (part, pools)
-            mass[part] *= (weight / marginal) @ pools
+            mass[part] *= (weight / np.maximum(mass[part] @ pools.T, LEAST)) @ pools
     for j in np.flatnonzero(np.isfinite(own_mean)):
         mass[j] *= beta_mass(points, own_mean[[j]], float(own_weight[j]))[0]
     mass /= np.maximum(mass.sum(axis=1, keepdims=True), LEAST)
@@ -164,52 +121,33 @@ def beta_mass(points: Floats, means: Floats, weight: float) -> Floats:
 
 
 def annotator_accuracies(
-    right: Floats,
-    annotator: Ints,
-    weight: Floats,
-    shared: SharedMistakes,
-    *,
-    options: float,
-    group: Ints,
-    known: Bools,
-    experts: Bools,
-    prior: tuple[Floats, Floats],
-) -> tuple[Floats, Floats, Floats]:
+    right: Floats, annotator: Ints, weight: Floats, shared: SharedMistakes, options: float, known: Bools,
+    group: Ints, experts: Bools, own_mean: Floats, own_weight: Floats,
+) -> tuple[Floats, Floats, Floats]:  # fmt: skip
     """Mean and 95% interval of each annotator's accuracy, NaN for those without labels. Shapes (annotators,)
 
-    | argument | shape | meaning |
-    |---|---|---|
-    | right | (annotations,) | P(the label is right), by everything but itself |
-    | options | | how many options items have, on average |
-    | known | (annotations,) bool | where the truth is given: no shared mistake can hide there |
-    | group | (annotators,) | the pool of each |
-    | prior | (annotators,) each | an earlier mean and weight; NaN: none |
+    `right` (annotations,) is P(the label is right) by everything but itself; `known` (annotations,) where the truth is
+    given: no shared mistake can hide there. `options` is how many options items have on average; the other arguments
+    are each annotator's pool, whether they are held to be right, and an earlier estimate.
     """
-    n = len(group)
-    counts = histogram(right, annotator, n, weight)
-    posterior = accuracy_posterior(counts, options, 1 / options, group, *prior)
+    counts = histogram(right, annotator, len(group), weight)
+    posterior = accuracy_posterior(counts, options, 1 / options, group, own_mean, own_weight)
     total = counts.sum(axis=1)
     mean, low, high = posterior.mean, posterior.quantile((1 - LEVEL) / 2), posterior.quantile((1 + LEVEL) / 2)
-    on_known = np.bincount(annotator[known], weight[known], minlength=n)
+    on_known = np.bincount(annotator[known], weight[known], minlength=len(group))
     by_others = (on_known < 0.5 * total) & ~experts
     mean = np.where(by_others, shared.accuracy(mean, options), mean)
     low = np.where(by_others, np.minimum(low, shared.accuracy(low, options, shared.high)), low)
     high = np.where(by_others, np.maximum(high, shared.accuracy(high, options, shared.high)), high)
-    mean, low, high = (np.where(experts, EXPERT, each) for each in (mean, low, high))  # held to be right, not judged
-    mean, low, high = (np.where(total > 0, each, np.nan) for each in (mean, low, high))
+    # experts are held to be right, not judged
+    mean, low, high = (np.where(total > 0, np.where(experts, EXPERT, each), np.nan) for each in (mean, low, high))
     return np.clip(mean, low, high), low, high
-
-
-# -------------------------------------------------------------------- pairs of annotator and task
 
 
 def pairs_of(annotations: Annotations) -> Ints:
     """The (annotator, task) pair of each annotation, numbered annotator by annotator. Shape (annotations,)."""
-    pair = annotations.annotator.astype(np.int64)
-    if len(annotations.tasks) > 1:
-        pair *= len(annotations.tasks)
-        pair += annotations.item_tasks[annotations.item]
-    return pair
+    pairs = annotations.annotator.astype(np.int64) * len(annotations.tasks) + annotations.item_tasks[annotations.item]
+    return np.asarray(pairs)
 
 
 def expertise_of(accuracy: Floats, chance: Floats) -> Floats:
@@ -228,25 +166,14 @@ def chance_of(annotations: Annotations, posterior: Floats) -> Floats:
     """What always giving the task's most frequent label scores on a pair's items, or 1/K where that is more.
 
     `posterior` is (items, Kmax). Shape (pairs,), NaN where the pair has no annotations.
-
-    Examples:
-        >>> import pandas as pd
-        >>> table = Annotations.from_pandas(pd.DataFrame(
-        ...     {"text": list("abcd"), "annotator": ["x", "x", "y", "y"], "label": ["no", "yes", "no", "no"]}))
-        >>> chance_of(table, np.array([[0.9, 0.1], [0.7, 0.3], [0.2, 0.8], [1.0, 0.0]])).round(2).tolist()
-        [0.8, 0.6]
     """
-    shape = len(annotations.tasks), posterior.shape[1]
-    position = annotations.item_tasks[:, None].astype(np.int64) * shape[1] + np.arange(shape[1])
-    frequent = np.bincount(position.ravel(), posterior.ravel(), minlength=shape[0] * shape[1]).reshape(shape)
-    by_label = posterior[np.arange(len(posterior)), frequent.argmax(axis=1)[annotations.item_tasks]]
+    frequent = sums_by(annotations.item_tasks, posterior, len(annotations.tasks)).argmax(axis=1)
+    by_label = posterior[np.arange(len(posterior)), frequent[annotations.item_tasks]]
     pair, n_pairs = pairs_of(annotations), annotations.n_annotators * len(annotations.tasks)
-    constant, even = (
-        np.bincount(pair, share[annotations.item], minlength=n_pairs)
-        for share in (by_label, 1 / annotations.option_counts)
-    )
+    shares = np.stack([by_label, 1 / annotations.option_counts, np.ones(len(posterior))], axis=1)
+    constant, even, count = sums_by(pair, shares[annotations.item], n_pairs).T
     with np.errstate(invalid="ignore"):
-        return np.asarray(np.maximum(constant, even) / np.bincount(pair, minlength=n_pairs))
+        return np.asarray(np.maximum(constant, even) / count)
 
 
 def relative_tasks(annotations: Annotations, known: Bools) -> Bools:

@@ -1,22 +1,16 @@
-"""How cleaned labels and annotators' estimates did against gold that none of them has seen: shown to people alone.
-
-Gold that a table holds and nothing used is a test for free: how many cleaned labels are right, how many of those that
-were called sure are wrong, whether annotators are ranked as gold ranks them, and how many of their intervals hold.
-"""
+"""How cleaned labels and annotators' estimates did against gold that none of them has seen: shown to people alone."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.accuracy import pairs_of
-from realm.crowd.engine import Floats, Ints
+from realm.crowd.engine import Floats
 from realm.crowd.estimate import Estimate
-from realm.crowd.label_figures import accuracy_by_gold, base_rate, macro_f1
-from realm.crowd.peers import wilson
+from realm.crowd.label_figures import accuracy_by_gold, base_rate, macro_f1, wilson
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
 
@@ -29,30 +23,15 @@ ENOUGH = 20
 """Fewest labels on items with gold for an annotator to be judged by it: the standard error is then 0.11 or less."""
 
 
-class SureLabels(NamedTuple):
-    """Labels of a confidence or more: how many, how many of them are wrong, and how many were to be expected wrong."""
-
-    confidence: float
-    labels: int
-    wrong: int
-    expected: float
-
-
 @dataclass(frozen=True)
 class AgainstGold:
-    """Cleaned labels and annotators' estimates held against gold.
+    """Cleaned labels of `items` with gold, and the accuracies of `annotators` with 20 labels or more on such items.
 
-    | field | meaning |
-    |---|---|
-    | items | how many items have gold and a label |
-    | right, macro_f1 | of their cleaned labels; macro-F1 is the mean over tasks with a label set, None without any |
-    | majority_right, majority_macro_f1 | of the majority vote; None where no item has two annotations |
-    | base_rate | what always giving a task's most frequent true label would get right |
-    | sure | labels of a confidence of 0.9 and of 0.99 or more |
-    | annotators | how many pairs of annotator and task have 20 labels or more on items with gold |
-    | spearman | rank correlation of their estimated accuracy with that by gold; None where it is not defined |
-    | held | how many of their 95% intervals hold the accuracy by gold |
-    | all_labels | whether every label of theirs is on an item with gold, so that the accuracy by gold is no sample |
+    `right` (with its 95% `interval`) and `macro_f1` (the mean over tasks with a label set) are of the cleaned labels,
+    `majority_right` and `majority_macro_f1` of the vote where items have several labels. `sure` tells of labels of a
+    confidence or more: that confidence, how many they are, how many are wrong, and how many were expected to be.
+    `spearman` is the rank correlation of estimated accuracies with those by gold, `held` how many of their intervals
+    hold these.
     """
 
     items: int
@@ -61,11 +40,10 @@ class AgainstGold:
     majority_right: float | None
     majority_macro_f1: float | None
     base_rate: float
-    sure: tuple[SureLabels, ...]
+    sure: tuple[tuple[float, int, int, float], ...]
     annotators: int
     spearman: float | None
     held: int
-    all_labels: bool
 
     @property
     def n_right(self) -> int:
@@ -73,9 +51,7 @@ class AgainstGold:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The 95% interval of `right`: how far another sample of so many items may differ."""
-        low, high = wilson(self.right, self.items)
-        return float(low), float(high)
+        return tuple(float(end) for end in wilson(self.right, self.items))  # type: ignore[return-value]
 
 
 def estimate_against_gold(annotations: Annotations, estimate: Estimate) -> AgainstGold | None:
@@ -86,14 +62,12 @@ def estimate_against_gold(annotations: Annotations, estimate: Estimate) -> Again
 
 def aggregate_against_gold(annotations: Annotations, result: Aggregate) -> AgainstGold | None:
     """Hold aggregated labels, made without gold, against the gold in `annotations`; None where it has none."""
-    tasks = {task.name: index for index, task in enumerate(annotations.tasks)}
-    names = {name: index for index, name in enumerate(annotations.annotators)}
-    rows = [names[name] for name in result.annotators["annotator"]], [tasks[name] for name in result.annotators["task"]]
-    columns = []
-    for name in ("accuracy", "low", "high"):
-        columns.append(np.full((len(names), len(tasks)), np.nan))
-        columns[-1][rows] = result.annotators[name]
-    return against_gold(annotations, result.labels, result.confidence, *columns)
+    import pandas as pd
+
+    pairs = pd.MultiIndex.from_product([annotations.annotators, [task.name for task in annotations.tasks]])
+    table = result.annotators.set_index(["annotator", "task"])[["accuracy", "low", "high"]].reindex(pairs)
+    figures = table.to_numpy(np.float64).T.reshape(3, annotations.n_annotators, len(annotations.tasks))
+    return against_gold(annotations, result.labels, result.confidence, *figures)
 
 
 def against_gold(
@@ -104,81 +78,53 @@ def against_gold(
     low: Floats,
     high: Floats,
 ) -> AgainstGold | None:
-    """Hold labels and accuracies against gold; None where no labelled item has any.
+    """Labels are (items,), -1 for none; accuracies with their intervals (annotators, tasks), NaN for none."""
+    from scipy.stats import spearmanr
 
-    | argument | shape | meaning |
-    |---|---|---|
-    | annotations | | the table with its gold |
-    | labels, confidence | (items,) | cleaned labels, -1 for none; how sure they are, NaN where not known |
-    | accuracy, low, high | (annotators, tasks) | estimates with their intervals, NaN where there are none |
-    """
-    if annotations.gold is None:
-        return None
+    from realm.crowd.aggregation import aggregate
+
     gold, task = annotations.gold, annotations.item_tasks
+    if gold is None:
+        return None
     items = np.flatnonzero((gold != UNKNOWN) & (labels != UNKNOWN) & (annotations.annotations_per_item > 0))
     if not len(items):
         return None
-    majority = _majority(annotations)
-    right = labels[items] == gold[items]
+    of_tasks = [items[task[items] == index] for index, each in enumerate(annotations.tasks) if each.labels]
+
+    def share_and_f1(answers: npt.NDArray[np.integer]) -> tuple[float, float | None]:
+        scores = [macro_f1(gold[rows], answers[rows]) for rows in of_tasks if len(rows)]
+        return float((answers == gold)[items].mean()), float(np.mean(scores)) if scores else None
+
+    has_vote = annotations.annotations_per_item.max() > 1
+    right, own_f1 = share_and_f1(labels)
+    vote, vote_f1 = share_and_f1(aggregate(annotations, "majority").labels) if has_vote else (None, None)
+    surely = [(level, items[confidence[items] >= level]) for level in SURE]  # nothing where the confidence is NaN
     by_gold, counts = accuracy_by_gold(annotations)
     judged = (counts >= ENOUGH) & ~np.isnan(accuracy)
-    held = (low <= by_gold) & (by_gold <= high)
-    all_counts = np.bincount(pairs_of(annotations), minlength=counts.size).reshape(counts.shape)
+    estimates, truth = accuracy[judged], by_gold[judged]
+    is_ranked = len(truth) > 2 and np.ptp(truth) > 0 and np.ptp(estimates) > 0
     return AgainstGold(
         items=len(items),
-        right=float(right.mean()),
-        macro_f1=_macro_f1(annotations, items, labels),
-        majority_right=None if majority is None else float((majority == gold)[items].mean()),
-        majority_macro_f1=None if majority is None else _macro_f1(annotations, items, majority),
+        right=right,
+        macro_f1=own_f1,
+        majority_right=vote,
+        majority_macro_f1=vote_f1,
         base_rate=base_rate(gold[items], task[items]),
-        sure=tuple(_sure_labels(level, confidence[items], right) for level in SURE),
-        annotators=int(judged.sum()),
-        spearman=_spearman(accuracy[judged], by_gold[judged]),
-        held=int(held[judged].sum()),
-        all_labels=bool((counts == all_counts)[judged].all()),
+        sure=tuple(
+            (level, len(rows), int((labels != gold)[rows].sum()), float((1 - confidence[rows]).sum()))
+            for level, rows in surely
+        ),
+        annotators=len(truth),
+        spearman=float(spearmanr(truth, estimates).statistic) if is_ranked else None,
+        held=int(((low[judged] <= truth) & (truth <= high[judged])).sum()),
     )
-
-
-def _majority(annotations: Annotations) -> npt.NDArray[np.integer] | None:
-    """The majority vote of every item; None where no item has two annotations."""
-    from realm.crowd.aggregation import aggregate
-
-    if int(annotations.annotations_per_item.max(initial=0)) < 2:
-        return None
-    return aggregate(annotations, "majority").labels
-
-
-def _macro_f1(annotations: Annotations, items: Ints, labels: npt.NDArray[np.integer]) -> float | None:
-    """The mean of macro-F1 over the tasks with a label set."""
-    assert annotations.gold is not None
-    values = []
-    for index, task in enumerate(annotations.tasks):
-        of_task = items[annotations.item_tasks[items] == index]
-        if task.labels is not None and len(of_task):
-            values.append(macro_f1(annotations.gold[of_task], labels[of_task]))
-    return float(np.mean(values)) if values else None
-
-
-def _sure_labels(level: float, confidence: Floats, right: npt.NDArray[np.bool_]) -> SureLabels:
-    sure = confidence >= level  # False where the confidence is NaN
-    return SureLabels(level, int(sure.sum()), int((~right[sure]).sum()), float((1 - confidence[sure]).sum()))
-
-
-def _spearman(estimates: Floats, truth: Floats) -> float | None:
-    """Spearman's rank correlation; None with fewer than three, or where either is constant."""
-    from scipy.stats import spearmanr
-
-    if len(truth) < 3 or np.ptp(truth) == 0 or np.ptp(estimates) == 0:
-        return None
-    return float(spearmanr(truth, estimates).statistic)
 
 
 def gold_sentences(against: AgainstGold) -> list[str]:
     """How many labels are right, how many sure ones are wrong, and how the accuracies did."""
-    others = f"base rate {against.base_rate:.1%}"
+    others, (low, high), n = f"base rate {against.base_rate:.1%}", against.interval, against.annotators
     if against.majority_right is not None:
         others = f"majority vote {against.majority_right:.1%}, {others}"
-    low, high = against.interval
     text = (
         f"{against.right:.1%} of the {against.items:,} labels with gold are right (gold was not used; 95% interval "
         f"{low:.0%} to {high:.0%}); {others}."
@@ -187,19 +133,17 @@ def gold_sentences(against: AgainstGold) -> list[str]:
         majority = f", of the majority vote {against.majority_macro_f1:.3f}" if against.majority_macro_f1 else ""
         text += f" Macro-F1 {against.macro_f1:.3f}{majority}."
     sentences = [text]
-    if parts := [
-        f"{sure.wrong:,} of the {sure.labels:,} with confidence {sure.confidence:g} or more "
-        f"({sure.expected:.1f} expected)"
-        for sure in against.sure
-        if sure.labels
-    ]:
+    parts = [
+        f"{wrong:,} of the {count:,} with confidence {level:g} or more ({expected:.1f} expected)"
+        for level, count, wrong, expected in against.sure
+        if count
+    ]
+    if parts:
         sentences.append(f"Wrong labels: {'; '.join(parts)}.")
-    if against.annotators:
+    if n:
         ranking = "" if against.spearman is None else f"rank correlation {against.spearman:.2f}, "
-        sample = "" if against.all_labels else ", which is itself measured on a part of their labels"
         sentences.append(
-            f"Estimated accuracies of the {against.annotators:,} annotators with {ENOUGH} labels or more on these "
-            f"items, against gold: {ranking}{against.held:,} of {against.annotators:,} 95% intervals "
-            f"({against.held / against.annotators:.0%}) hold the true one{sample}."
+            f"Estimated accuracies of the {n:,} annotators with {ENOUGH} labels or more on these items, against gold: "
+            f"{ranking}{against.held:,} of {n:,} 95% intervals ({against.held / n:.0%}) hold the true one."
         )
     return sentences

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import beta
 
 from realm.crowd.accuracy import pairs_of
-from realm.crowd.engine import Bools, Floats, Ints, LabelTable
-from realm.crowd.estimators import ESTIMATORS, EMAggregator, MajorityVote
+from realm.crowd.engine import Bools, Floats, Ints, LabelTable, item_log_prior
+from realm.crowd.estimators import ESTIMATORS, MajorityVote
 from realm.crowd.model import AnnotatorModel
-from realm.crowd.shared_mistakes import fit_exponent
+from realm.crowd.shared_mistakes import fit_exponent, forecast_labels
 from realm.data.annotations import UNKNOWN, Annotations
 from realm.data.arguments import require_annotations
-from realm.display import counted, notebook_html
+from realm.display import counted
 from realm.errors import RealmError
 from realm.progress import Progress, ignore_progress
 
@@ -58,10 +59,6 @@ class Aggregate:
         warned = f"; {counted(len(self.warnings), 'warning')}" if self.warnings else ""
         return f"Aggregate({labelled:,} of {counted(len(self.labels), 'item')} labelled, {who}{warned})"
 
-    def _repr_html_(self) -> str:
-        facts = {"warnings": "; ".join(self.warnings), "labels by name": "table(annotations)"}
-        return notebook_html(repr(self), facts, self.annotators)
-
     def table(self, annotations: Annotations) -> pd.DataFrame:
         """One row per item of the table aggregated: item, task, text, label (its name), confidence, annotations."""
         import pandas as pd
@@ -92,8 +89,7 @@ def aggregate(
     | method | one of `METHODS`: realm, majority, dawid-skene, one-coin, mace |
     | seed | breaks ties at random, but for `realm` |
     | use_gold | hold items with gold to it, and judge the annotators by it too; without it gold is not looked at |
-    | abstain | the label of annotators (labelling functions, say) who did not say: an answer of its own to \
-`dawid-skene` and `mace`, no vote to `majority`, and never the truth |
+    | abstain | the label of those who did not say: an answer to `dawid-skene` and `mace`, no vote to `majority` |
     | kind | `people` or `models`, for `realm`: how often everybody may be wrong together, as for `estimate` |
     | progress | called with how many iterations of EM are done |
 
@@ -113,42 +109,45 @@ def aggregate(
     gold = annotations.gold if use_gold else None
     if use_gold and (gold is None or (gold == UNKNOWN).all()):
         raise RealmError("`use_gold`: the table has no gold labels. Name their column with `gold`.")
-    once = _tasks_labelled_once(annotations, method, gold)
+    labels_per_item = annotations.annotations_per_item + (0 if gold is None else gold != UNKNOWN)
+    overlapping = (annotations.annotations_per_item > 0) & (labels_per_item > 1)
+    if not overlapping.any():
+        raise RealmError(
+            f"{method}: no item has two annotations, so there is nothing to aggregate: every vote is unanimous, and "
+            "Dawid-Skene and similar methods would call everybody perfect. Collect a second label for some items, "
+            "or train with the methods `realm` or `noisy`, which need only one."
+        )
+    once = np.bincount(annotations.item_tasks, overlapping, minlength=len(annotations.tasks)) == 0
     never_true = _abstain_labels(annotations, method, abstain)
     model = AnnotatorModel(annotations, gold=gold, kind=kind, find_copies=method == "realm")
-    warnings = _overlap_warnings(annotations, model.known, once)
-    for index, task in enumerate(model.tasks):
-        warnings += [] if once[index] else _task_warnings(annotations.tasks[index].name, task.table, method)
+    forecasts = []
     if method == "realm":
         estimates = model.fit(progress=lambda done, total: progress("aggregating", done, total)).estimate()
         progress("aggregating", 1, 1)
-        posterior, accuracy, low, high = (
-            getattr(estimates, name).copy() for name in ("posterior", "accuracy", "low", "high")
-        )
-        labels = posterior.argmax(axis=1).astype(np.int32)
+        posterior, labels = estimates.posterior, estimates.posterior.argmax(axis=1).astype(np.int32)
+        accuracy, low, high = estimates.accuracy, estimates.low, estimates.high
         labels[(annotations.annotations_per_item == 0) & (model.known == UNKNOWN)] = UNKNOWN
     else:
         posterior, labels = np.zeros((annotations.n_items, model.width)), model.known.astype(np.int32)
         accuracy, low, high = np.full((3, annotations.n_annotators, len(model.tasks)), np.nan)
-        forecasts = []
         for index, task in enumerate(model.tasks):
-            if len(task.rows):
-                estimator = MajorityVote(seed) if once[index] else ESTIMATORS[method](seed)
-                if isinstance(estimator, EMAggregator):
-                    estimator.progress = progress
-                estimator.fit_table(task.table, task.known, never_true[index])
-                posterior[task.items, : task.table.n_options] = estimator.posterior_
-                labels[task.items], accuracy[:, index] = estimator.labels_, estimator.accuracy_
-                low[:, index], high[:, index] = _interval(task.table, never_true[index], estimator.accuracy_)
-                if isinstance(estimator, EMAggregator) and never_true[index] is None:
-                    forecasts.append(estimator.forecasts())
-        warnings += _too_sure(forecasts)
+            if not len(task.rows):
+                continue
+            estimator = MajorityVote(seed) if once[index] else ESTIMATORS[method](seed, progress=progress)
+            estimator.fit_table(task.table, task.known, never_true[index])
+            posterior[task.items, : task.table.n_options] = estimator.posterior_
+            labels[task.items], accuracy[:, index] = estimator.labels_, estimator.accuracy_
+            low[:, index], high[:, index] = _interval(task.table, never_true[index], estimator.accuracy_)
+            if estimator.priors and never_true[index] is None:
+                log_prior = item_log_prior(None, estimator.class_shares_)
+                forecasts.append(forecast_labels(task.table, estimator.parameters_.evidence, log_prior))
     accuracy[:, once], low[:, once], high[:, once] = np.nan, np.nan, np.nan
-    posterior[labels == UNKNOWN] = 0.0
     settled = model.known != UNKNOWN
+    posterior = np.where(labels[:, None] == UNKNOWN, 0.0, posterior)
     posterior[settled] = np.arange(model.width) == model.known[settled, None]
     confidence = posterior[np.arange(len(labels)), np.maximum(labels, 0)]
     confidence[(labels == UNKNOWN) | (once[annotations.item_tasks] & ~settled)] = np.nan
+    warnings = _warnings(model, method, labels_per_item, once, fit_exponent(forecasts))
     return Aggregate(labels, confidence, posterior, _annotator_table(annotations, accuracy, low, high), warnings)
 
 
@@ -159,8 +158,8 @@ def _annotator_table(annotations: Annotations, accuracy: Floats, low: Floats, hi
     counts = np.bincount(pairs_of(annotations), minlength=accuracy.size).reshape(accuracy.shape)
     task, annotator = np.nonzero(counts.T)
     names, tasks = np.array(annotations.annotators, dtype=object), [each.name for each in annotations.tasks]
-    columns = {"annotator": names[annotator], "task": np.array(tasks, dtype=object)[task]}
     figures = {"accuracy": accuracy, "low": low, "high": high, "annotations": counts}
+    columns = {"annotator": names[annotator], "task": np.array(tasks, dtype=object)[task]}
     columns |= {name: values[annotator, task] for name, values in figures.items()}
     if annotations.groups is not None:
         columns["group"] = np.array(annotations.groups, dtype=object)[annotator]
@@ -170,87 +169,57 @@ def _annotator_table(annotations: Annotations, accuracy: Floats, low: Floats, hi
 def _abstain_labels(annotations: Annotations, method: str, abstain: str | None) -> list[int | None]:
     """The index of the abstention among each task's labels, None where it has none. (tasks,)"""
     labels = [task.labels or () for task in annotations.tasks]
-    if abstain is None:
-        return [None] * len(labels)
-    able = [name for name, estimator in ESTIMATORS.items() if estimator.takes_abstain]
-    if method not in able:
+    if abstain is not None and not (method in ESTIMATORS and ESTIMATORS[method].takes_abstain):
+        able = [name for name, estimator in ESTIMATORS.items() if estimator.takes_abstain]
         raise RealmError(f"`abstain`: {method} cannot handle abstentions. Use one of: {', '.join(able)}.")
-    if not any(abstain in names for names in labels):
-        known = dict.fromkeys(name for names in labels for name in names)
-        reason = f"the labels are: {', '.join(known)}" if known else "items with options of their own have none"
-        raise RealmError(f"`abstain`: no label is called {abstain!r}; {reason}.")
+    if abstain is not None and not any(abstain in names for names in labels):
+        names = ", ".join(dict.fromkeys(name for names in labels for name in names)) or "each item's own"
+        raise RealmError(f"`abstain`: no label is called {abstain!r}; the labels are: {names}.")
     return [names.index(abstain) if abstain in names else None for names in labels]
 
 
 def _interval(table: LabelTable, never_true: int | None, accuracy: Floats) -> tuple[Floats, Floats]:
     """The equal-tailed 95% interval of each accuracy under Jeffreys' prior, if the aggregated labels are true."""
-    from scipy.stats import beta
-
     votes = table.cell_weight * (table.cell_label != (UNKNOWN if never_true is None else never_true))
     counts = np.asarray(table.of_annotators @ votes)
     low, high = (beta.ppf(tail, accuracy * counts + 0.5, (1 - accuracy) * counts + 0.5) for tail in (0.025, 0.975))
     return np.where(accuracy <= 0, 0.0, low), np.where(accuracy >= 1, 1.0, high)
 
 
-# -------------------------------------------------------------------- what to know before relying on it
-
-
-def _tasks_labelled_once(annotations: Annotations, method: str, gold: npt.NDArray[np.integer] | None) -> Bools:
-    """The tasks of which no item has two annotations, or one and gold; refused where they are all. (tasks,)"""
-    if not annotations.n_annotations:
-        raise RealmError(f"{method}: the table has no annotations.")
-    labels = annotations.annotations_per_item + (0 if gold is None else gold != UNKNOWN)
-    overlapping = (annotations.annotations_per_item > 0) & (labels > 1)
-    if not overlapping.any():
-        raise RealmError(
-            f"{method}: no item has two annotations, so there is nothing to aggregate: every vote is unanimous, and "
-            "Dawid-Skene and similar methods would call everybody perfect. Collect a second label for some items, "
-            "or train with the methods `realm` or `noisy`, which need only one."
-        )
-    return np.asarray(np.bincount(annotations.item_tasks, overlapping, minlength=len(annotations.tasks)) == 0)
-
-
-def _overlap_warnings(annotations: Annotations, known: Ints, once: Bools) -> list[str]:
-    annotated = annotations.annotations_per_item > 0
-    n, single = int(annotated.sum()), int((annotations.annotations_per_item + (known != UNKNOWN) == 1)[annotated].sum())
-    warnings = []
+def _warnings(model: AnnotatorModel, method: str, labels_per_item: Ints, once: Bools, exponent: float) -> list[str]:
+    """What to know before relying on an aggregation."""
+    annotated, warnings = model.annotations.annotations_per_item > 0, []
+    n, single = int(annotated.sum()), int((labels_per_item[annotated] == 1).sum())
     if single:
         warnings.append(
             f"{single:,} of {n:,} items ({single / n:.0%}) have only one annotation: "
             "their label is as good as its one annotator."
         )
     if bare := len(annotated) - n:
-        verb = "has" if bare == 1 else "have"
-        warnings.append(f"{counted(bare, 'item')} {verb} no annotation and no label from this.")
-    tasks = np.flatnonzero(once & (np.bincount(annotations.item_tasks, annotated, minlength=len(once)) > 0))
-    return warnings + [
-        f"task {annotations.tasks[task].name}: no item has a second annotation, so its labels are as given, "
-        "without confidence or accuracies."
-        for task in tasks
-    ]
-
-
-def _task_warnings(name: str, table: LabelTable, method: str) -> list[str]:
-    warnings, pairs = [], table.pairs
-    if pairs.shared.sum() / 2 >= LEAST_PAIRS and not pairs.beyond_chance:
         warnings.append(
-            f"task {name}: annotators agree no more than their label shares give by chance, so nothing tells who is "
-            "right, whatever the confidence says. `realm check` shows who agrees with whom."
+            f"{counted(bare, 'item')} {'has' if bare == 1 else 'have'} no annotation and no label from this."
         )
-    rows = np.count_nonzero(table.annotator_weight) * len(np.unique(table.cell_label))
-    if method == "dawid-skene" and len(table.item) < LABELS_PER_ROW * rows:
+    for task, labelled_once, model_of_task in zip(model.annotations.tasks, once, model.tasks, strict=True):
+        table = model_of_task.table
+        rows = np.count_nonzero(table.annotator_weight) * len(np.unique(table.cell_label))
+        if labelled_once and rows:
+            warnings.append(
+                f"task {task.name}: no item has a second annotation, so its labels are as given, "
+                "without confidence or accuracies."
+            )
+        if not labelled_once and table.pairs.shared.sum() / 2 >= LEAST_PAIRS and not table.pairs.beyond_chance:
+            warnings.append(
+                f"task {task.name}: annotators agree no more than their label shares give by chance, so nothing tells "
+                "who is right, whatever the confidence says. `realm check` shows who agrees with whom."
+            )
+        if not labelled_once and method == "dawid-skene" and len(table.item) < LABELS_PER_ROW * rows:
+            warnings.append(
+                f"task {task.name}: {len(table.item) / rows:.1f} labels for each row of a confusion matrix "
+                "are too few for dawid-skene, which may be worse than a vote. Use the method `realm`."
+            )
+    if exponent < 1:
         warnings.append(
-            f"task {name}: {len(table.item) / rows:.1f} labels for each row of an annotator's confusion matrix are too "
-            "few for dawid-skene, which may be worse than a vote. Use the method `realm`, which draws them to the pool."
+            f"confidence is too sure: an item's labels foretell another best where they count {exponent:.2f} of what "
+            "this method takes them for, as where annotators err together. The method `realm` allows for it."
         )
     return warnings
-
-
-def _too_sure(forecasts: list[Floats]) -> list[str]:
-    exponent = fit_exponent(forecasts) if forecasts else 1.0
-    if exponent == 1:
-        return []
-    return [
-        f"confidence is too sure: an item's labels foretell another best where they count {exponent:.2f} of what this "
-        "method takes them for, as where annotators err together. The method `realm` allows for it."
-    ]

@@ -126,16 +126,24 @@ def label_patterns(item: Ints, label: Ints, n_labels: int) -> tuple[Floats, Ints
     return patterns.astype(np.float64), times
 
 
+def krippendorff_alpha(item: Ints, label: Ints) -> float | None:
+    """Nominal alpha of annotations (n,), (n,); None where no item has two labels or every label is the same.
+
+    Examples:
+        >>> krippendorff_alpha(np.array([0, 0, 1, 1]), np.array([0, 0, 1, 1]))
+        1.0
+    """
+    patterns, times = label_patterns(item, label, int(label.max(initial=0)) + 1)
+    value = float(alpha(patterns, times[None].astype(np.float64))[0]) if len(times) else np.nan
+    return None if np.isnan(value) else value
+
+
 def alpha_by_task(annotations: Annotations) -> dict[str, float | None]:
-    """Krippendorff's nominal alpha of each task; None where it is undefined."""
-    alphas: dict[str, float | None] = {}
-    for index, task in enumerate(annotations.tasks):
-        rows = annotations.item_tasks[annotations.item] == index
-        label = annotations.label[rows]
-        patterns, times = label_patterns(annotations.item[rows], label, int(label.max(initial=0)) + 1)
-        value = float(alpha(patterns, times[None].astype(np.float64))[0]) if len(times) else np.nan
-        alphas[task.name] = None if np.isnan(value) else value
-    return alphas
+    """Nominal alpha of each task; where items list their own options, labels are compared by their place."""
+    task_of = annotations.item_tasks[annotations.item]
+    masks = (task_of == index for index in range(len(annotations.tasks)))
+    alphas = [krippendorff_alpha(annotations.item[mask], annotations.label[mask]) for mask in masks]
+    return dict(zip((task.name for task in annotations.tasks), alphas, strict=True))
 
 
 def alpha(patterns: Floats, weights: Floats, scale: Scale = "nominal", values: Floats | None = None) -> Floats:

@@ -50,9 +50,9 @@ def assignment_z_of_labels(table: LabelTable) -> float:
     size = max(int(PROBE_VALUES / table.n_options / max(len(table.item) / max(len(labelled), 1), 1)), 1)
     if len(labelled) > size:
         table = table.take_items(np.sort(np.random.default_rng(0).choice(labelled, size, replace=False)))
-    votes = np.zeros((table.n_items, table.n_options))
-    np.add.at(votes, (table.item, table.label), 1.0)
-    others = votes[table.item]
+    others = np.zeros((table.n_items, table.n_options))
+    np.add.at(others, (table.item, table.label), 1.0)
+    others = others[table.item]
     others[np.arange(len(table.label)), table.label] -= 1
     count = others.sum(axis=1)
     return _match(table, others / np.maximum(count, 1)[:, None], count > 0)
@@ -63,15 +63,12 @@ def _match(table: LabelTable, predicted: Floats, judged: npt.NDArray[np.bool_]) 
 
     `predicted` (annotations, options) must not be made of the annotation itself; `judged` (annotations,) have one.
     """
-    counts = np.zeros((table.n_annotators, table.n_options))
-    np.add.at(counts, (table.annotator, table.label), 1.0)
-    shares = counts.sum(axis=0) / max(len(table.item), 1)
-    item, annotator, label = table.item[judged], table.annotator[judged], table.label[judged]
+    counts, item, label = table.label_counts, table.item[judged], table.label[judged]
     if not len(item):
         return 0.0
-    own = counts[annotator]  # the annotator's labels, without the one at hand
+    shares = counts.sum(axis=0) / len(table.item)
+    own = counts[table.annotator[judged]]  # the annotator's labels, without the one at hand
     own[np.arange(len(label)), label] -= 1
     own = (own + PROBE_SHRINKAGE * shares) / (own.sum(axis=1) + PROBE_SHRINKAGE)[:, None]
     centred = predicted[judged] - predicted[judged].mean(axis=0)
-    match = np.bincount(item, ((own - shares) * centred).sum(axis=1), minlength=table.n_items)
-    return standard_errors(match)
+    return standard_errors(np.bincount(item, ((own - shares) * centred).sum(axis=1), minlength=table.n_items))

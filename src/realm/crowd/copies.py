@@ -1,6 +1,6 @@
 """Annotators who copy from each other: found where independent annotators cannot explain who agrees with whom.
 
-Copies are one witness: m copies that give an item the same label count 1/m each, in the fit, in training, in reports.
+m copies that give an item the same label count 1/m each, in the fit, in training, in reports.
 
 Two accounts of the table are compared. In the first everybody errs independently; where it explains the agreement of
 all pairs, nobody copies, however much the good ones agree. Else the pairs that agree nearly always count once, and they
@@ -10,6 +10,7 @@ are copies if the pairs that are not suspected are explained better by that, and
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -43,7 +44,7 @@ class CopyPair:
 
 def copy_weights(table: LabelTable, copies: list[CopyPair]) -> Floats:
     """1/m for each annotation that is one of m copies of the same label on the same item. Shape (annotations,)"""
-    return _witness(table, [(pair.first, pair.second) for pair in copies])
+    return _shared_weights(table, np.array([(pair.first, pair.second) for pair in copies]))
 
 
 def find_task_copies(table: LabelTable) -> list[CopyPair]:
@@ -51,47 +52,37 @@ def find_task_copies(table: LabelTable) -> list[CopyPair]:
     if table.one_label_each:
         return []
     pairs = table.pairs
-    shared, same = pairs.shared, pairs.same
+    who, shared, same = pairs.annotators, pairs.shared, pairs.same
     suspect = (shared >= LEAST_SHARED) & (same >= LEAST_SAME * shared)
     elsewhere = (np.where(suspect, 0, same).sum(axis=1) + 1) / (np.where(suspect, 0, shared).sum(axis=1) + 2)
     usual = np.maximum(elsewhere[:, None], elsewhere[None])
     suspect &= (same - shared * usual) / np.sqrt(np.maximum(shared * usual * (1 - usual), LEAST)) > Z
-    first, second = np.nonzero(np.triu(suspect))
-    others = np.argwhere(np.triu((shared >= LEAST_SHARED) & ~suspect))
-    if not len(first) or not len(others):
+    suspects, others = (np.argwhere(np.triu(each)) for each in (suspect, (shared >= LEAST_SHARED) & ~suspect))
+    if not len(suspects) or not len(others):
         return []
     if len(others) > COMPARED:
         others = others[np.random.default_rng(0).choice(len(others), COMPARED, replace=False)]
-    rows, n = np.concatenate([np.stack([first, second], axis=1), others]), len(first)
-    who = pairs.annotators
+    rows, n = np.concatenate([suspects, others]), len(suspects)
+    common, agreed = shared[*rows.T], same[*rows.T]
     by_chance = -float(ndtri(CHANCE / len(rows)))
-    priors = PRIORS["confusion"]
 
     def residuals(counted: LabelTable) -> tuple[Floats, Floats]:
         """Expected agreement of each pair, and how many standard errors it agrees beyond that. Shapes (pairs,)"""
-        fitted = _fitted(counted)
-        # of all labels: counted once, suspects would be drawn to the pool
-        counts, pool = statistics(table, fitted.posterior), Pool.of(table, priors)
-        matrices = np.exp(maximise(counts, table, priors, pool, fitted.parameters).evidence)
-        expected = _expected_agreement(table, who[rows], matrices, fitted.posterior)
-        common, agreed = (each[rows[:, 0], rows[:, 1]] for each in (shared, same))
+        expected = _expected_agreement(table, who[rows], _fitted(counted))
         rate = np.clip(expected / common, LEAST, 1 - LEAST)
         return expected, (agreed - expected) / np.sqrt(np.maximum(common * rate * (1 - rate), LEAST))
 
     _, independent = residuals(table)
     if independent.max() <= by_chance and _misfit(independent) <= 1:
         return []
-    weight = _witness(table, list(zip(who[first], who[second], strict=True)))
-    expected, residual = residuals(replace(table, weight=weight if table.weight is None else weight * table.weight))
+    expected, residual = residuals(replace(table, weight=_shared_weights(table, who[suspects]) * table.weights))
     if _misfit(residual[n:]) > max(_misfit(independent[n:]), 1.0):
         return []
-    limit = max(by_chance, float(residual[n:].max()))
-    guilty = [row for row in range(n) if residual[row] > limit]
-    guilty.sort(key=lambda row: -residual[row])
+    copies = np.flatnonzero(residual[:n] > max(by_chance, float(residual[n:].max())))
     return [
         CopyPair(int(who[a]), int(who[b]), int(shared[a, b]), int(same[a, b]), float(expected[row]))
-        for row in guilty
-        for a, b in [sorted(rows[row])]
+        for row in copies[np.argsort(-residual[copies], kind="stable")]
+        for a, b in [rows[row]]
     ]
 
 
@@ -99,10 +90,10 @@ def _fitted(table: LabelTable) -> Fit:
     """The default model by agreement alone."""
     priors = PRIORS["confusion"]
 
-    def run(part: LabelTable, known: Ints, start: Floats | Fit) -> Fit:
+    def run(part: LabelTable, known: Ints, start: Floats) -> Fit:
         return fit(part, priors, Pool.of(part, priors), start)
 
-    start = chosen_start(table, np.full(table.n_items, -1), priors, run)
+    start = chosen_start(table, np.full(table.n_items, -1), run)
     return fit(table, priors, Pool.of(table, priors), start, max_iter=STEPS)
 
 
@@ -112,34 +103,25 @@ def _misfit(residual: Floats) -> float:
     return float((np.maximum(residual, 0.0) ** 2).sum() / (n / 2 + Z * np.sqrt(1.25 * n)))
 
 
-def _witness(table: LabelTable, pairs: list[tuple[int, int]]) -> Floats:
+def _shared_weights(table: LabelTable, pairs: Ints) -> Floats:
     """1/m for annotations of the same item and label by m annotators of one connected group. (annotations,)"""
-    n, (first, second) = table.n_annotators, np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-    graph = sparse.coo_array((np.ones(len(first)), (first, second)), shape=(n, n))
+    n = table.n_annotators
+    graph = sparse.coo_array((np.ones(len(pairs)), tuple(pairs.T)), shape=(n, n))
     group = sparse.csgraph.connected_components(graph, directed=False)[1].astype(np.int64)
     key = (table.item.astype(np.int64) * table.n_options + table.label) * n + group[table.annotator]
     _, place, counts = np.unique(key, return_inverse=True, return_counts=True)
     return np.asarray(1.0 / counts[place])
 
 
-def _expected_agreement(table: LabelTable, pairs: Ints, matrices: Floats, posterior: Floats) -> Floats:
-    """On how many items each pair (n, 2) would agree if both erred independently. (n,)
-
-    `matrices` (cells, options) is C_j[k, y] of each cell (j, y).
-    """
-    options = table.n_options
-    items = sparse.csr_array(
-        (np.ones(len(table.item)), (table.annotator, table.item)), shape=(table.n_annotators, table.n_items)
-    )
-    both = (items[pairs[:, 0]].multiply(items[pairs[:, 1]])).tocsr()
-    truths: Floats = np.asarray(both @ posterior)  # (n, options): how many of the common items are of each class
-    full = np.zeros((table.n_annotators, options, options)) if table.n_annotators * options**2 <= 5e7 else None
-    if full is not None:
-        full[table.cell_annotator, table.cell_label] = matrices
-        agree = np.einsum("nyk,nyk->nk", full[pairs[:, 0]], full[pairs[:, 1]])
-        return np.asarray((truths * agree).sum(axis=1))
-    out = np.empty(len(pairs))
-    ends = np.searchsorted(table.cell_annotator, np.arange(table.n_annotators + 1))
+def _expected_agreement(table: LabelTable, pairs: Ints, fitted: Fit) -> Floats:
+    """On how many items each pair (n, 2) would agree if both erred independently. (n,)"""
+    # annotators by all labels: counted once, suspects would be drawn to the pool
+    counts, priors = statistics(table, fitted.posterior), PRIORS["confusion"]
+    matrices = np.exp(maximise(counts, table, priors, Pool.of(table, priors), fitted.parameters).evidence)
+    given = (np.ones(len(table.item)), (table.annotator, table.item))
+    items: Any = sparse.csr_array(given, shape=(table.n_annotators, table.n_items))
+    truths = items[pairs[:, 0]].multiply(items[pairs[:, 1]]) @ fitted.posterior  # of the items in common, (n, options)
+    out, ends = np.empty(len(pairs)), np.searchsorted(table.cell_annotator, np.arange(table.n_annotators + 1))
     for row, (a, b) in enumerate(pairs):
         mine, theirs = slice(ends[a], ends[a + 1]), slice(ends[b], ends[b + 1])
         _, left, right = np.intersect1d(table.cell_label[mine], table.cell_label[theirs], return_indices=True)

@@ -1,13 +1,9 @@
-"""Annotators over time: whether accuracy changed, and how fast they label.
-
-A change is the cut of an annotator's labels, in the order of their times, into two parts of different accuracy that
-explains best whether the labels are right by the other annotators of their items. Items that nobody else labelled are
-left out; all annotators are judged together at one false discovery rate.
-"""
+"""Annotators over time: whether accuracy changed, and how fast they label."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import xlogy
@@ -16,7 +12,7 @@ from realm.crowd.accuracy import LEVEL as COVERAGE
 from realm.crowd.accuracy import accuracy_posterior, histogram, pairs_of
 from realm.crowd.engine import Floats, Ints
 from realm.crowd.estimate import estimate
-from realm.crowd.verdicts import false_discoveries, judged_by_others
+from realm.crowd.verdicts import false_discoveries, right_by_others
 from realm.data import Annotations
 
 LEAST_SEGMENT, LEAST_LABELS = 10, 20
@@ -27,99 +23,91 @@ BLOCKS, BLOCK_LABELS = 8, 10
 """Stretches of time that accuracy is shown for at most, and labels of each at the least."""
 PAUSE = 30 * 60.0
 """Seconds without a label after which a session has ended."""
-CHUNK_SIZE = 10_000
-"""Stretches of time whose accuracies are computed at once: 20 MB."""
+Interval = tuple[float, float, float]
+"""An accuracy with the ends of its 95% interval."""
 
 
-@dataclass(frozen=True, eq=False)
-class Drift:
-    """Where an annotator's accuracy changed most, and how improbable that is of somebody steady.
+class AnnotatorOverTime(NamedTuple):
+    """What the times of an annotator's labels in a task show; NaN and None where there are too few.
 
-    `flagged` says whether it is a change, by the p-values of all annotators together; `time` is that of the first label
-    after it, in seconds since 1970; `before` and `after` are (accuracy, low, high) with a 95% interval.
+    `labels_per_hour` is that of sessions (a pause of half an hour ends one), `lead_time` the median in seconds.
+    `stretches` (n, 4) are up to 8 of 10 labels or more: when each begins, in seconds since 1970, and the accuracy in it
+    with its interval. `p_value` is that of the change; `changed` says whether it is one, by the p-values of all.
     """
 
-    p_value: float
-    flagged: bool
-    time: float
-    before: tuple[float, float, float]
-    after: tuple[float, float, float]
-
-
-@dataclass(frozen=True, eq=False)
-class AnnotatorOverTime:
-    """What the times of an annotator's labels in a task show. `nan` where there are too few.
-
-    | field | shape | meaning |
-    |---|---|---|
-    | annotator, task | | rows of the table |
-    | labels | | how many of the labels have a time |
-    | first, last | | seconds since 1970 |
-    | per_hour | | labels per hour of sessions, which end with a pause of half an hour |
-    | lead_time | | the median, in seconds |
-    | times, accuracy, low, high | (blocks,) | when each stretch begins, and the accuracy in it with its interval |
-    | drift | | None where fewer than 20 labels can be judged |
-    """
-
-    annotator: int
-    task: int
+    annotator: str
+    task: str
     labels: int
-    first: float
-    last: float
-    per_hour: float
+    first: datetime
+    last: datetime
+    labels_per_hour: float
     lead_time: float
-    times: Floats
-    accuracy: Floats
-    low: Floats
-    high: Floats
-    drift: Drift | None = None
+    stretches: Floats
+    p_value: float = float("nan")
+    changed: bool = False
+    changed_at: datetime | None = None
+    before: Interval | None = None
+    after: Interval | None = None
+
+    @property
+    def fell(self) -> bool:
+        """Whether accuracy fell, by chance or beyond it."""
+        return self.before is not None and self.after is not None and self.after < self.before
+
+    @property
+    def change(self) -> str:
+        """ "accuracy fell from 91% (84–96%) to 62% (51–72%) on 2026-03-04" """
+        parts = [f"{share:.0%} ({low:.0%}–{high:.0%})" for share, low, high in filter(None, (self.before, self.after))]
+        return f"accuracy {'fell' if self.fell else 'rose'} from {parts[0]} to {parts[1]} on {self.changed_at:%Y-%m-%d}"
 
 
 def over_time(annotations: Annotations, right: Floats | None = None) -> list[AnnotatorOverTime]:
     """Every annotator in every task, in that order, as far as labels have a time; empty where none has.
 
-    `right` (annotations,) is the probability that each label is right by the others of its item, NaN where there are
-    none (`realm.crowd.verdicts`); without it annotators are estimated from the labels alone.
+    A change is the cut of the labels, in the order of their times, into two parts of different accuracy that explains
+    best whether they are right by the other annotators of their items. `right` (annotations,) is the probability of
+    that, NaN where there are no others; without it annotators are estimated from the labels alone.
     """
-    times = annotations.created_at
+    times, pair = annotations.created_at, pairs_of(annotations)
     if times is None or not np.isfinite(times).any():
         return []
-    right = judged_by_others(annotations, estimate(annotations)).right if right is None else right
-    known, pair = np.flatnonzero(np.isfinite(times)), pairs_of(annotations)
+    right = right_by_others(annotations, estimate(annotations)) if right is None else right
+    known = np.flatnonzero(np.isfinite(times))
     rows = known[np.lexsort((known, times[known], pair[known]))]  # of labels of one time the table's order decides
     groups = np.split(rows, np.flatnonzero(np.diff(pair[rows])) + 1)
     judged = [own[np.isfinite(right[own])] for own in groups]
     cuts = [change_point(right[own]) for own in judged]
-    flagged = false_discoveries(np.array([p_value for _, p_value in cuts]))
+    changed = false_discoveries(np.array([p_value for _, p_value in cuts]))
     blocks = [np.array_split(own, min(BLOCKS, len(own) // BLOCK_LABELS) or 1) for own in judged]
-    parts = [[*each, own[:cut], own[cut:]] for each, own, (cut, _) in zip(blocks, judged, cuts, strict=True)]
+    parts = [[own[:cut], own[cut:], *each] for own, (cut, _), each in zip(judged, cuts, blocks, strict=True)]
     figures = accuracies([part for own in parts for part in own], right, annotations.option_counts[annotations.item])
     figures_of = np.split(figures, np.cumsum([len(own) for own in parts]))
     annotators = []
     for index, own in enumerate(groups):
-        cut, p_value = cuts[index]
-        *shown, before, after = figures_of[index].tolist()
-        enough = len(judged[index]) >= BLOCK_LABELS
-        shares = np.array(shown).reshape(-1, 3)[: len(shown) * enough]
-        drift = None
-        if np.isfinite(p_value):
-            drift = Drift(p_value, bool(flagged[index]), float(times[judged[index][cut]]), tuple(before), tuple(after))
+        annotator, task = divmod(int(pair[own[0]]), len(annotations.tasks))
+        gaps, (cut, p_value) = np.diff(times[own]), cuts[index]
+        working = gaps[gaps <= PAUSE]
         lead = np.zeros(0) if annotations.lead_time is None else annotations.lead_time[own]
-        annotators.append(
-            AnnotatorOverTime(
-                *divmod(int(pair[own[0]]), len(annotations.tasks)),
-                labels=len(own),
-                first=float(times[own[0]]),
-                last=float(times[own[-1]]),
-                per_hour=labels_per_hour(times[own]),
-                lead_time=float(np.nanmedian(lead)) if np.isfinite(lead).any() else float("nan"),
-                times=np.array([times[part[0]] for part in blocks[index][: len(shares)]]),
-                accuracy=shares[:, 0],
-                low=shares[:, 1],
-                high=shares[:, 2],
-                drift=drift,
-            )
+        starts = [times[part[0]] for part in blocks[index] if len(judged[index]) >= BLOCK_LABELS]
+        each = AnnotatorOverTime(
+            annotations.annotators[annotator],
+            annotations.tasks[task].name,
+            labels=len(own),
+            first=datetime.fromtimestamp(times[own[0]], UTC),
+            last=datetime.fromtimestamp(times[own[-1]], UTC),
+            labels_per_hour=float(3600 * len(working) / working.sum()) if working.any() else float("nan"),
+            lead_time=float(np.nanmedian(lead)) if np.isfinite(lead).any() else float("nan"),
+            stretches=np.column_stack([starts, figures_of[index][2 : 2 + len(starts)]]),
         )
+        if np.isfinite(p_value):
+            each = each._replace(
+                p_value=p_value,
+                changed=bool(changed[index]),
+                changed_at=datetime.fromtimestamp(times[judged[index][cut]], UTC),
+                before=tuple(figures_of[index][0].tolist()),
+                after=tuple(figures_of[index][1].tolist()),
+            )
+        annotators.append(each)
     return annotators
 
 
@@ -130,15 +118,19 @@ def change_point(right: Floats) -> tuple[int, float]:
     (n - c) h(mean after) - n h(mean) with h(p) = p log p + (1 - p) log(1 - p), over the dispersion of r (its variance
     over mean (1 - mean): 1 where every r is 0 or 1). Of somebody steady x = sqrt(2 max LR) is the largest of a
     standardised random walk, whose tail James, James and Siegmund (1987, Biometrika 74) give:
-    P(max > x) = x phi(x) [(1 - 1/x^2) log((1 - h)^2 / h^2) + 4 / x^2], with h = `LEAST_SEGMENT` / n. (Simulated
-    accuracies of .6 to .97 and 20 to 600 labels exceed it no more often than it says.)
+    P(max > x) = x phi(x) [(1 - 1/x^2) log((1 - h)^2 / h^2) + 4 / x^2], with h = `LEAST_SEGMENT` / n.
     """
     n = len(right)
     if n < LEAST_LABELS:
         return 0, float("nan")
+
+    def likelihood(successes: Floats, n: Ints | int) -> Floats:
+        share = np.clip(successes / n, 0.0, 1.0)
+        return np.asarray(n * (xlogy(share, share) + xlogy(1 - share, 1 - share)))
+
     before, sums, mean = np.arange(LEAST_SEGMENT, n - LEAST_SEGMENT + 1), np.cumsum(right), float(right.mean())
     first, total = sums[before - 1], sums[-1]
-    ratio = _likelihood(first, before) + _likelihood(total - first, n - before) - _likelihood(total, n)
+    ratio = likelihood(first, before) + likelihood(total - first, n - before) - likelihood(total, n)
     dispersion = float(np.clip(right.var() / max(mean * (1 - mean), 1e-12), LEAST_DISPERSION, 1.0))
     x = max(float(np.sqrt(2 * max(ratio.max(), 0.0) / dispersion)), 1.5)  # below, the probability is 1 anyway
     share = LEAST_SEGMENT / n
@@ -147,33 +139,15 @@ def change_point(right: Floats) -> tuple[int, float]:
     return int(before[ratio.argmax()]), min(float(p_value), 1.0)
 
 
-def _likelihood(successes: Floats, n: Ints | int) -> Floats:
-    """n h(successes / n): the log-likelihood at its maximum."""
-    share = np.clip(successes / n, 0.0, 1.0)
-    return np.asarray(n * (xlogy(share, share) + xlogy(1 - share, 1 - share)))
-
-
 def accuracies(parts: list[Ints], right: Floats, options: Ints) -> Floats:
-    """Accuracy and its 95% interval in each part, (accuracy, low, high): drawn to that of all parts. Shape (parts, 3)
+    """Accuracy, low and high in each part (a list of annotations), drawn to that of all parts. Shape (parts, 3)
 
-    A part is a list of annotations; `right` and `options` (annotations,) are of all.
+    `right` and `options` (annotations,) are of all.
     """
-    figures = np.full((len(parts), 3), np.nan)
-    for start in range(0, len(parts), CHUNK_SIZE):
-        chunk = parts[start : start + CHUNK_SIZE]
-        rows, group = np.concatenate(chunk), np.repeat(np.arange(len(chunk)), [len(part) for part in chunk])
-        if not len(rows):
-            continue
-        counts, none = histogram(right[rows], group, len(chunk), np.ones(len(rows))), np.full(len(chunk), np.nan)
-        k = float(options[rows].mean())
-        posterior = accuracy_posterior(counts, k, 1 / k, np.zeros(len(chunk), np.int64), none, none)
-        ends = (posterior.quantile(level) for level in ((1 - COVERAGE) / 2, (1 + COVERAGE) / 2))
-        figures[start : start + CHUNK_SIZE] = np.stack([posterior.mean, *ends], axis=1)
-    return figures
-
-
-def labels_per_hour(times: Floats) -> float:
-    """Labels per hour of work: gaps longer than `PAUSE` do not count. NaN where no two labels are near each other."""
-    gaps = np.diff(times)
-    within = gaps[gaps <= PAUSE]
-    return float(3600 * len(within) / within.sum()) if within.sum() > 0 else float("nan")
+    rows, group = np.concatenate(parts), np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    if not len(rows):
+        return np.full((len(parts), 3), np.nan)
+    counts, none = histogram(right[rows], group, len(parts), np.ones(len(rows))), np.full(len(parts), np.nan)
+    k = float(options[rows].mean())
+    posterior = accuracy_posterior(counts, k, 1 / k, np.zeros(len(parts), np.int64), none, none)
+    return np.stack([posterior.mean, *(posterior.quantile((1 + side * COVERAGE) / 2) for side in (-1, 1))], axis=1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,8 +15,6 @@ from realm.errors import RealmError
 if TYPE_CHECKING:
     import pandas as pd
 
-NEEDED = ("annotator", "task", "accuracy", "low", "high")
-"""The columns of a table of annotators that serve as a prior."""
 NORMAL_95 = 1.96
 """An equal-tailed 95% interval is about this many standard deviations to either side."""
 LEAST_SD = 1e-3
@@ -28,74 +26,50 @@ def expert_rows(annotations: Annotations, names: Sequence[str]) -> list[int]:
     index = {name: row for row, name in enumerate(annotations.annotators)}
     if missing := [name for name in names if name not in index]:
         raise RealmError(
-            f"`experts`: no such annotator: {', '.join(missing)}. There are: {', '.join(annotations.annotators[:20])}"
-            f"{' ...' if annotations.n_annotators > 20 else ''}."
+            f"`experts`: no such annotator: {', '.join(missing)}. There are: {', '.join(list(index)[:20])}."
         )
     return [index[name] for name in names]
 
 
 @dataclass(frozen=True, eq=False)
 class EarlierEstimates:
-    """A Beta distribution for each annotator and task: its mean and how many labels it is worth; NaN: none.
-
-    Both are (annotators, tasks).
-    """
+    """A Beta distribution for each annotator and task, NaN: none. Both are (annotators, tasks)."""
 
     mean: Floats
-    weight: Floats
+    weight: Floats  # how many labels it is worth
 
     @classmethod
     def none(cls, annotations: Annotations) -> EarlierEstimates:
         """Nothing is known of anybody."""
-        empty = np.full((annotations.n_annotators, len(annotations.tasks)), np.nan)
-        return cls(empty, empty)
+        return cls(*np.full((2, annotations.n_annotators, len(annotations.tasks)), np.nan))
 
     @classmethod
     def from_table(cls, annotations: Annotations, table: pd.DataFrame) -> EarlierEstimates:
-        """From an earlier table of annotators (`expertise.csv` of a run): accuracy, low and high of those it names.
-
-        A table that names nobody of these annotations is an error: another table was meant, or other names.
-        """
-        if missing := [name for name in NEEDED if name not in table.columns]:
-            raise RealmError(
-                f"`prior`: the table lacks {', '.join(missing)}; give the expertise.csv of an earlier run "
-                f"(columns {', '.join(NEEDED)})."
-            )
+        """From an earlier table of annotators (`expertise.csv` of a run): accuracy, low and high of those it names."""
+        annotators = {name: row for row, name in enumerate(annotations.annotators)}
+        tasks = {task.name: row for row, task in enumerate(annotations.tasks)}
         try:
-            numbers = table[list(NEEDED[2:])].replace("", np.nan).to_numpy(np.float64)
-        except ValueError as error:
-            raise RealmError(f"`prior`: {', '.join(NEEDED[2:])} must be numbers: {error}.") from None
-        annotators = {name: i for i, name in enumerate(annotations.annotators)}
-        tasks = {task.name: i for i, task in enumerate(annotations.tasks)}
-        estimates = cls(*(np.full((len(annotators), len(tasks)), np.nan) for _ in range(2)))
-        for annotator, task, row in zip(table["annotator"].map(str), table["task"].map(str), numbers, strict=True):
-            if annotator in annotators and task in tasks and np.isfinite(row).all():
-                accuracy, low, high = row
-                mean = float(np.clip(accuracy, LEAST_SD, 1 - LEAST_SD))
-                spread = max((high - low) / (2 * NORMAL_95), LEAST_SD)
-                place = annotators[annotator], tasks[task]
-                estimates.mean[place] = mean
-                estimates.weight[place] = max(mean * (1 - mean) / spread**2 - 1, 1.0)
-        if np.isnan(estimates.mean).all():
+            place = [table["annotator"].map(str).map(annotators), table["task"].map(str).map(tasks)]
+            figures = [table[name].replace("", np.nan).astype(np.float64) for name in ("accuracy", "low", "high")]
+        except (KeyError, ValueError) as error:
             raise RealmError(
-                f"`prior`: {_mismatch(annotations, table)}. Give the expertise.csv of a run with the same."
+                "`prior`: it needs annotator, task, and numbers in accuracy, low and high, as the expertise.csv of an "
+                f"earlier run has them: {error}."
+            ) from None
+        rows = np.stack([*place, *figures], axis=1)
+        annotator, task, accuracy, low, high = rows[np.isfinite(rows).all(axis=1)].T
+        if not len(annotator):
+            raise RealmError(
+                f"`prior`: none of its annotators ({', '.join(table['annotator'].map(str).unique()[:10])}) is in the "
+                f"table, which has: {', '.join(list(annotators)[:10])}; or no task is. Give the expertise.csv of a run "
+                "with the same names."
             )
+        estimates, at = cls.none(annotations), (annotator.astype(int), task.astype(int))
+        mean, spread = np.clip(accuracy, LEAST_SD, 1 - LEAST_SD), np.maximum((high - low) / (2 * NORMAL_95), LEAST_SD)
+        estimates.mean[at], estimates.weight[at] = mean, np.maximum(mean * (1 - mean) / spread**2 - 1, 1.0)
         return estimates
 
     @property
     def annotators_named(self) -> int:
         """How many annotators have an earlier estimate."""
         return int(np.isfinite(self.mean).any(axis=1).sum())
-
-
-def _mismatch(annotations: Annotations, table: pd.DataFrame) -> str:
-    """Why a table of annotators says nothing of these."""
-    for column, names in (("annotator", annotations.annotators), ("task", [task.name for task in annotations.tasks])):
-        others = list(dict.fromkeys(table[column].map(str)))
-        if not set(others) & set(names):
-            return f"none of its {column}s ({_first_names(others)}) is in the table, which has: {_first_names(names)}"
-    return "no annotator of the table has accuracy, low and high in it"
-
-
-def _first_names(names: Collection[str]) -> str:
-    return ", ".join(list(names)[:10]) + (", ..." if len(names) > 10 else "")

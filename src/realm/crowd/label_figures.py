@@ -1,66 +1,40 @@
-"""Labels counted against a truth: confusion matrix, precision, recall, F1 and macro-F1, and what each annotator gave.
-
-All figures are read off the confusion matrix, M[t, a] = how many items of true label t were answered a. Of label k
-
-    precision = M[k, k] / sum_t M[t, k]      recall = M[k, k] / sum_a M[k, a]      F1 = 2 M[k, k] / (row k + column k)
-
-and each is undefined (NaN) where it would divide by nothing: a label that was never answered has no precision, one that
-is never true has no recall. Macro-F1 is the mean of the F1s that are defined, as scikit-learn averages.
-"""
+"""Labels counted: against a truth, and those of different annotators against each other. No model has a say."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from realm.crowd.accuracy import pairs_of
-from realm.crowd.engine import Bools, Floats, Ints
+from realm.crowd.engine import Floats, Ints, LabelTable
 from realm.data.annotations import UNKNOWN, Annotations
 from realm.errors import RealmError
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 Labels = npt.NDArray[np.integer]
+LEAST_SHARED = 10
+"""Items in common below which nothing is said of a pair: their agreement would be known to no better than 0.3."""
+Z95 = 1.96
 
 
-def count_rows(*columns: Labels) -> tuple[list[Ints], Ints, Ints]:
-    """The distinct rows of columns (n,), sorted, column by column; which of them each row is (n,); and their counts."""
-    shape = [int(column.max(initial=0)) + 1 for column in columns]
-    keys = np.ravel_multi_index([column.astype(np.int64) for column in columns], shape)
-    distinct, place, counts = np.unique(keys, return_inverse=True, return_counts=True)
-    return [each.astype(np.int64) for each in np.unravel_index(distinct, shape)], place, counts.astype(np.int64)
-
-
-class LabelFigures(NamedTuple):
-    """Figures of every label. Shapes (labels,); NaN where undefined."""
-
-    precision: Floats
-    recall: Floats
-    f1: Floats
-    support: Ints
-    answered: Ints
-
-
-def confusion_matrix(truth: Labels, answer: Labels, n_labels: int) -> Ints:
-    """How many items of each true label (row) were given each answer (column). Shape (labels, labels)."""
-    positions = truth.astype(np.int64) * n_labels + answer
-    return np.bincount(positions, minlength=n_labels * n_labels).reshape(n_labels, n_labels)
-
-
-def label_figures(truth: Labels, answer: Labels, n_labels: int) -> LabelFigures:
-    """Precision, recall, F1 and counts of each of the labels 0 to `n_labels` - 1."""
-    hits, support, answered = (
-        np.bincount(labels, minlength=n_labels).astype(np.int64) for labels in (truth[truth == answer], truth, answer)
-    )
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return LabelFigures(hits / answered, hits / support, 2 * hits / (support + answered), support, answered)
+def wilson(shares: npt.ArrayLike, counts: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Wilson's 95% interval of shares of so many, at least one. Arrays of one shape, or numbers."""
+    share, n = np.asarray(shares, np.float64), np.maximum(np.asarray(counts, np.float64), 1)
+    middle = (share + Z95**2 / (2 * n)) / (1 + Z95**2 / n)
+    reach = Z95 / (1 + Z95**2 / n) * np.sqrt(share * (1 - share) / n + Z95**2 / (4 * n**2))
+    return np.maximum(middle - reach, 0.0), np.minimum(middle + reach, 1.0)
 
 
 def macro_f1(truth: Labels, answer: Labels) -> float:
     """Mean F1 over the labels that occur in either, as scikit-learn averages."""
-    n_labels = int(max(truth.max(), answer.max())) + 1
-    return float(np.nanmean(label_figures(truth, answer, n_labels).f1))
+    width = int(max(truth.max(), answer.max())) + 1
+    hits, true, answered = (np.bincount(x, minlength=width) for x in (truth[truth == answer], truth, answer))
+    present = true + answered > 0
+    return float(np.mean(2 * hits[present] / (true + answered)[present]))
 
 
 def rarest_label(truth: Labels) -> int:
@@ -77,8 +51,7 @@ def rarest_recall(truth: Labels, answer: Labels) -> float:
 
 def base_rate(truth: Labels, task: Labels) -> float:
     """Accuracy of always giving a task's most frequent true label. `truth` and `task` are (items,)."""
-    right = sum(int(np.bincount(truth[task == each]).max()) for each in np.unique(task))
-    return right / len(truth)
+    return sum(int(np.bincount(truth[task == each]).max()) for each in np.unique(task)) / len(truth)
 
 
 def main_mistake(matrix: npt.ArrayLike, label: int) -> tuple[int, float] | None:
@@ -86,49 +59,23 @@ def main_mistake(matrix: npt.ArrayLike, label: int) -> tuple[int, float] | None:
 
     `matrix` is the confusion matrix, (labels, labels).
     """
-    row = np.asarray(matrix, dtype=np.float64)[label]
-    wrong = np.where(np.arange(len(row)) == label, 0.0, row)
-    most = int(wrong.argmax())
-    return (most, float(wrong[most] / row.sum())) if wrong[most] else None
+    row = np.array(matrix, dtype=np.float64)[label]
+    total, row[label] = row.sum(), 0.0
+    return (int(row.argmax()), float(row.max() / total)) if row.any() else None
 
 
-# -------------------------------------------------------------------- every annotator's labels against a truth
+def count_confusions(annotations: Annotations, truth: Labels) -> pd.DataFrame:
+    """How often each annotator gave which label where which is true: annotator, task, truth, given, count (sorted).
 
-
-@dataclass(frozen=True, eq=False)
-class ConfusionCounts:
-    """How often each annotator gave which label where which is true. Shapes (kinds,), sorted by pair.
-
-    `pair` is annotator * tasks + task; kinds that do not occur have no row. `width` is Kmax.
+    `truth` (annotations,) is the label of the annotation's item, -1 where it is not known.
     """
+    import pandas as pd
 
-    pair: Ints
-    truth: Ints
-    given: Ints
-    count: Ints
-    width: int
-    n_tasks: int
-
-    def matrix(self, pair: int) -> Ints:
-        """The counts of a pair: true label (row) by label given (column). Shape (Kmax, Kmax)"""
-        rows = slice(*np.searchsorted(self.pair, [pair, pair + 1]))
-        counts = np.zeros((self.width, self.width), np.int64)
-        counts[self.truth[rows], self.given[rows]] = self.count[rows]
-        return counts
-
-    def totals(self, *columns: str, among: Bools | bool = True) -> Ints:
-        """Of each row, the sum over all rows of its task that have the same values of these columns. Shape (kinds,)"""
-        _, place, _ = count_rows(self.pair % self.n_tasks, *(getattr(self, name) for name in columns))
-        return np.bincount(place, self.count * among).astype(np.int64)[place]
-
-
-def count_confusions(annotations: Annotations, truth: Labels) -> ConfusionCounts:
-    """What each annotator gave against `truth` (annotations,): the label of the item, -1 where it is not known."""
     rows = np.flatnonzero(truth != UNKNOWN)
-    kinds, _, counts = count_rows(pairs_of(annotations)[rows], truth[rows], annotations.label[rows])
-    pair, true_label, given = kinds
-    width = int(annotations.option_counts.max(initial=1))
-    return ConfusionCounts(pair, true_label, given, counts, width, len(annotations.tasks))
+    task = annotations.item_tasks[annotations.item[rows]]
+    columns = {"annotator": annotations.annotator[rows], "task": task, "truth": truth[rows]}
+    frame = pd.DataFrame(columns | {"given": annotations.label[rows]}, dtype=np.int64)
+    return frame.groupby(list(frame)).size().reset_index(name="count")
 
 
 def share_right(annotations: Annotations, truth: Labels) -> tuple[Floats, Ints]:
@@ -136,8 +83,7 @@ def share_right(annotations: Annotations, truth: Labels) -> tuple[Floats, Ints]:
 
     -1 where the truth of an item is not known. Shapes (annotators, tasks).
     """
-    shape = (annotations.n_annotators, len(annotations.tasks))
-    of_item = truth[annotations.item]
+    shape, of_item = (annotations.n_annotators, len(annotations.tasks)), truth[annotations.item]
     compared, right = (
         np.bincount(pairs_of(annotations), mask, minlength=shape[0] * shape[1]).reshape(shape)
         for mask in (of_item != UNKNOWN, of_item == annotations.label)
@@ -147,10 +93,25 @@ def share_right(annotations: Annotations, truth: Labels) -> tuple[Floats, Ints]:
 
 
 def accuracy_by_gold(annotations: Annotations) -> tuple[Floats, Ints]:
-    """The share of each annotator's labels that equal gold (NaN for none), and how many have gold.
-
-    Shapes (annotators, tasks).
-    """
+    """`share_right` by gold."""
     if annotations.gold is None:
         raise RealmError("realised accuracies need gold.")
     return share_right(annotations, annotations.gold)
+
+
+def peer_agreement(annotations: Annotations, least_shared: int = LEAST_SHARED) -> pd.DataFrame:
+    """On how many items every two of the 1,000 annotators with most labels gave the same label.
+
+    Columns: one, other (annotators, by index), shared (items), same, share, low, high (its 95% interval).
+    """
+    import pandas as pd
+
+    columns = annotations.item, annotations.annotator, annotations.label
+    width = int(annotations.option_counts.max(initial=1))
+    pairs = LabelTable(*columns, annotations.n_items, annotations.n_annotators, width).pairs
+    at = one, other = np.nonzero(np.triu(pairs.shared) >= max(least_shared, 1))
+    names = {"one": pairs.annotators[one], "other": pairs.annotators[other], "shared": pairs.shared[at]}
+    frame = pd.DataFrame(names | {"same": pairs.same[at]}).astype(np.int64)
+    frame["share"] = frame["same"] / frame["shared"]
+    frame["low"], frame["high"] = wilson(frame["share"], frame["shared"])
+    return frame

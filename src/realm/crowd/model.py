@@ -1,6 +1,6 @@
 """`AnnotatorModel`: the one model of annotators for a whole table. Training, aggregation and reports all use this.
 
-Each task has its own annotators, fitted by `realm.crowd.engine`; what a model says of the items, where there is one,
+Each task has its own annotators (`realm.crowd.task_model`); what a model says of the items, where there is one,
 comes in as log P, which must be out of sample.
 """
 
@@ -15,23 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd import accuracy as accuracies
+from realm.crowd.accuracy import expertise_of, relative_tasks
 from realm.crowd.assignment import ASSIGNED_Z, ASSIGNED_Z_OF_LABELS, assignment_z, assignment_z_of_labels
 from realm.crowd.copies import CopyPair, copy_weights, find_task_copies
 from realm.crowd.earlier import EarlierEstimates, expert_rows
-from realm.crowd.engine import (
-    LEAST,
-    ONE_LABEL_MEAN,
-    PRIORS,
-    Fit,
-    Floats,
-    Ints,
-    LabelTable,
-    Parameters,
-    Pool,
-    Priors,
-    log_softmax,
-)
+from realm.crowd.engine import LEAST, ONE_LABEL_MEAN, PRIORS, Floats, Ints, LabelTable, Pool, Priors, log_softmax
 from realm.crowd.estimate import Estimate, estimate_from_evidence
 from realm.crowd.shared_mistakes import KINDS, SharedMistakes, fit_exponent
 from realm.crowd.task_model import TaskModel, clearly_supported
@@ -41,12 +29,14 @@ from realm.errors import RealmError
 
 TEMPERATURE_SWEEPS = 30
 """Sweeps of the fixed point of the temperature at most; it moves by less than 0.3% after ten as a rule."""
-FIT_STEPS = 20
-"""EM steps after P was brought to a temperature."""
-REPORT_STEPS = 10
-"""EM steps that bring a trained model of annotators to another P: it has moved little since the last update."""
+FIT_STEPS, REPORT_STEPS = 20, 10
+"""EM steps after P was brought to a temperature, and those that bring a trained model of annotators to another P: it
+has moved little since the last update."""
 READS = 0.2
 """The expertise from which an annotator's labels count in the temperature: a fifth of them is read off the item."""
+PARAMETERS = ("skill", "habit", "shared", "evidence", "row_mass", "pool_mean")
+FITTED, OF_TASK = ("class_shares", "offset"), ("exponent", "held_pool", "label_offset", "held_shares", "bracket")
+"""What a state holds of each task: of its parameters, of its fit, and of itself."""
 
 
 class AnnotatorModel:
@@ -79,12 +69,13 @@ class AnnotatorModel:
         if kind is not None and kind not in KINDS:
             raise RealmError(f"`kind={kind}`: must be one of {', '.join(KINDS)}.")
         self.annotations, self.kind = annotations, kind
+        self.width = int(annotations.option_counts.max(initial=2))
         self.known = np.full(annotations.n_items, -1) if gold is None else np.asarray(gold, dtype=np.int64)
         if len(self.known) != annotations.n_items or (self.known >= annotations.option_counts).any():
             raise RealmError(
                 f"`gold` must hold a label for each of the {annotations.n_items} items: an index of its options, or -1."
             )
-        self.relative_tasks = accuracies.relative_tasks(annotations, self.known >= 0)
+        self.relative_tasks = relative_tasks(annotations, self.known >= 0)
         self.expert = np.zeros(annotations.n_annotators, dtype=bool)
         self.expert[expert_rows(annotations, experts)] = True
         self.earlier = EarlierEstimates.none(annotations) if earlier is None else earlier
@@ -95,39 +86,30 @@ class AnnotatorModel:
     def _task_model(self, task: int, priors: Priors, find_copies: bool) -> TaskModel:
         annotations = self.annotations
         items = np.flatnonzero(annotations.item_tasks == task)
-        place = np.full(annotations.n_items, -1, dtype=np.int32)
-        place[items] = np.arange(len(items))
-        rows = np.flatnonzero(place[annotations.item] >= 0).astype(np.int32)
+        rows = np.flatnonzero(annotations.item_tasks[annotations.item] == task).astype(np.int32)
         options = annotations.option_counts[items].astype(np.int64)
-        weight = None if annotations.weight is None else annotations.weight[rows].astype(np.float64)
-        whole = len(annotations.tasks) == 1  # then nothing is copied
         table = LabelTable(
-            annotations.item if whole else place[annotations.item[rows]],
-            annotations.annotator if whole else annotations.annotator[rows],
-            annotations.label if whole else annotations.label[rows],
+            np.searchsorted(items, annotations.item[rows]),
+            annotations.annotator[rows],
+            annotations.label[rows],
             len(items),
             annotations.n_annotators,
             max(int(options.max(initial=2)), 2),
-            weight,
+            None if annotations.weight is None else annotations.weight[rows].astype(np.float64),
             options,
             annotations.annotator_groups,
         )
         copies = find_task_copies(table) if find_copies else []
         if copies:
-            table = replace(table, weight=copy_weights(table, copies) * (1.0 if weight is None else weight))
+            table = replace(table, weight=copy_weights(table, copies) * table.weights)
         sparse = bool(self.relative_tasks[task])
         if sparse and priors.form != "none" and priors.mean is None:
             priors = replace(priors, mean=ONE_LABEL_MEAN)
-        pool = replace(
-            Pool.of(table, priors),
-            own_mean=self.earlier.mean[:, task],
-            own_weight=self.earlier.weight[:, task],
-            experts=self.expert,
-        )
+        own_mean, own_weight = self.earlier.mean[:, task], self.earlier.weight[:, task]
+        pool = replace(Pool.of(table, priors), own_mean=own_mean, own_weight=own_weight, experts=self.expert)
         assigned = not sparse and priors.form == "habit" and bool(np.isfinite(priors.rows))
         assigned = assigned and assignment_z_of_labels(table) > ASSIGNED_Z_OF_LABELS
-        known, models = self.known[items], self.kind == "models"
-        return TaskModel(table, items, rows, known, priors, pool, copies, sparse, assigned, models)
+        return TaskModel(table, items, rows, self.known[items], priors, pool, copies, sparse, assigned)
 
     @property
     def wants_features(self) -> bool:
@@ -154,18 +136,13 @@ class AnnotatorModel:
         `waits`: a model will be trained, and `update` follows: where labels tell nothing of each other, everybody
         starts at the pool's mean instead of a chance solution.
         """
-        log_priors = [self._task_log_probs(log_probs, task) for task in self.tasks]
-        for task, log_prior in zip(self.tasks, log_priors, strict=True):
+        tasks = [(task, self._task_log_probs(log_probs, task)) for task in self.tasks]
+        for task, log_prior in tasks:
             task.start(log_prior, progress, waits=waits)
-        several = [
-            (task, log_prior)
-            for task, log_prior in zip(self.tasks, log_priors, strict=True)
-            if len(task.fitted.posterior)
-        ]
-        if several:
-            exponent = fit_exponent([task.forecasts(log_prior) for task, log_prior in several])
-            for task, log_prior in several:
-                task.temper(exponent, log_prior)
+        tasks = [(task, log_prior) for task, log_prior in tasks if len(task.fitted.posterior)]
+        exponent = fit_exponent([task.forecasts(log_prior) for task, log_prior in tasks])
+        for task, log_prior in tasks:
+            task.temper(exponent, log_prior, self.kind == "models")
         return self
 
     def fit_tempered(self, log_probs: npt.ArrayLike) -> float:
@@ -180,20 +157,20 @@ class AnnotatorModel:
         temperature = model.best_temperature(given)
         if temperature > 1:
             model.update(given / temperature, steps=FIT_STEPS)
-        if any(task.told and not task.sparse for task in self.tasks):
+        if any(task.table.pairs.beyond_chance and not task.sparse for task in self.tasks):
             by_labels = self.copy().fit()
             milder = by_labels.best_temperature(given)
             by_labels.fit(given / milder)
-            scores = [
+            score, other_score = (
                 sum(task.fitted.log_likelihood for task in each.tasks) - 0.5 * (np.log(t) / SD) ** 2
                 for each, t in ((model, temperature), (by_labels, milder))
-            ]
+            )
             supports = [
                 one.support(log_prior, one.fitted, other.fitted)
                 for one, other in zip(model.tasks, by_labels.tasks, strict=True)
                 if (log_prior := self._task_log_probs(given, one)) is not None
             ]
-            if not clearly_supported(scores[0] - scores[1], supports):
+            if not clearly_supported(score - other_score, supports):
                 model, temperature = by_labels, milder
         self.tasks = model.tasks
         return temperature
@@ -201,14 +178,8 @@ class AnnotatorModel:
     def update(self, log_probs: npt.ArrayLike, steps: int = 3) -> None:
         """A few EM steps from where the fit stands, on new log P (items, Kmax)."""
         for task in self.tasks:
-            task_log_probs = self._task_log_probs(log_probs, task)
-            if task_log_probs is not None:
-                task.update(task_log_probs, steps)
-
-    def hold_shares(self, log_probs: npt.ArrayLike) -> None:
-        """Bring what holds the class shares, where they are held, to another P (items, Kmax); the rest stays."""
-        for task in self.tasks:
-            task.hold_shares(self._task_log_probs(log_probs, task))
+            if (log_prior := self._task_log_probs(log_probs, task)) is not None:
+                task.update(log_prior, steps)
 
     def _task_log_probs(self, log_probs: npt.ArrayLike | None, task: TaskModel) -> Floats | None:
         """The rows and options of a task, normalised; None where nothing is known of any of its items."""
@@ -219,17 +190,11 @@ class AnnotatorModel:
         if unknown.all():
             return None
         inside = np.arange(part.shape[1]) < self.annotations.option_counts[task.items][:, None]
-        part = np.where(inside, np.maximum(part, np.log(1e-30)), -np.inf)
-        out = np.full(part.shape, np.nan)
-        out[~unknown] = log_softmax(part[~unknown])
-        return out
+        part = log_softmax(np.where(inside, np.maximum(part, np.log(1e-30)), -np.inf))
+        part[unknown] = np.nan
+        return part
 
-    # ---------------------------------------------------------------- for training
-
-    @property
-    def width(self) -> int:
-        """The most options of an item."""
-        return int(self.annotations.option_counts.max(initial=2))
+    # ---------------------------------------------------------------- what training and reports take from it
 
     @property
     def exponent(self) -> Floats:
@@ -237,29 +202,25 @@ class AnnotatorModel:
         return np.array([task.exponent for task in self.tasks])
 
     @property
+    def copies(self) -> list[CopyPair]:
+        """The pairs who copy, in any task, the plainest of a task first; each pair once."""
+        pairs = {(pair.first, pair.second): pair for task in reversed(self.tasks) for pair in reversed(task.copies)}
+        return list(reversed(pairs.values()))
+
+    @property
     def weight(self) -> Floats:
-        """How much each annotation counts, copies sharing one witness. Shape (annotations,)"""
-        if all(task.table.weight is None for task in self.tasks):
-            return np.broadcast_to(1.0, self.annotations.n_annotations)
+        """How much each annotation counts, copies sharing the weight of one. Shape (annotations,)"""
         out = np.ones(self.annotations.n_annotations)
         for task in self.tasks:
-            out[task.rows] = 1.0 if task.table.weight is None else task.table.weight
+            out[task.rows] = task.table.weights
         return out
 
     def evidence(self) -> Floats:
         """log P(label | k) of every annotation, before weights and tau. Shape (annotations, Kmax)"""
-        out = np.zeros((self.annotations.n_annotations, self.width))
-        for task in self.tasks:
-            table = task.table
-            for option, column in enumerate(task.fitted.parameters.evidence.T):  # no second array of this size
-                out[task.rows, option] = column[table.cell]
-            if table.narrow:
-                assert table.option_counts is not None
-                rows = np.flatnonzero(table.option_counts[table.item] < table.n_options)
-                counts = table.option_counts[table.item[rows]]
-                own = task.evidence_of(table.annotator[rows], table.label[rows], counts)
-                out[task.rows[rows], : table.n_options] = own
-        return out
+        table = self.annotations
+        return self.evidence_of(
+            table.annotator, table.item_tasks[table.item], table.label, table.option_counts[table.item].astype(np.int64)
+        )
 
     def evidence_of(self, annotator: Ints, task: Ints, label: Ints, option_counts: Ints) -> Floats:
         """log P(label | k) of any labels, given or never given before, of items with so many options.
@@ -272,51 +233,48 @@ class AnnotatorModel:
             out[rows, : model.table.n_options] = model.evidence_of(annotator[rows], label[rows], option_counts[rows])
         return out
 
-    def _shared_evidence(self) -> tuple[Floats, Ints | None]:
-        """Evidence by cell (cells, Kmax) and the cell of each annotation; by annotation where options differ."""
-        if any(task.table.narrow for task in self.tasks):
-            return self.evidence(), None
-        cell, values = np.empty(self.annotations.n_annotations, dtype=np.int32), list[Floats]()
-        for task in self.tasks:
-            cell[task.rows] = task.table.cell + sum(len(each) for each in values)
-            own = task.fitted.parameters.evidence
-            values.append(np.pad(own, ((0, 0), (0, self.width - own.shape[1]))))
-        return np.concatenate(values), cell
-
-    def item_offset(self) -> Floats:
-        """What is added to log P of each item in the likelihood: held class shares, and who was asked. (items, Kmax)"""
-        out = np.zeros((self.annotations.n_items, self.width))
-        for task in self.tasks:
-            out[task.items, : task.table.n_options] = task.fitted.offset + task.item_bracket()
-        return out
-
-    def item_evidence(self) -> Floats:
-        """tau times the summed evidence of all labels of each item. (items, Kmax)"""
-        out = np.zeros((self.annotations.n_items, self.width))
-        for task in self.tasks:
-            out[task.items, : task.table.n_options] = task.label_scores()
-        return out
-
     def counted_evidence(self, item: Ints, annotator: Ints, label: Ints, weighted: bool = True) -> Floats:
         """tau w log P(label | k) of any labels of the table's items; w is 1 of those that it has not. (n, Kmax)"""
-        task, counts = self.annotations.item_tasks[item], self.annotations.option_counts[item].astype(np.int64)
-        if (label >= counts).any() or (annotator < 0).any() or (annotator >= self.annotations.n_annotators).any():
+        table, task, counts = self.annotations, self.annotations.item_tasks[item], self.annotations.option_counts[item]
+        if (label >= counts).any() or (annotator < 0).any() or (annotator >= table.n_annotators).any():
             raise RealmError("labels must be below the item's number of options, annotators rows of the table's.")
-        keys, weights = self._sorted_weights
-        wanted = (item * self.annotations.n_annotators + annotator) * self.width + label
-        place = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
         weight = self.exponent[task]
-        if weighted and len(keys):
-            weight = np.where(keys[place] == wanted, weights[place], 1.0) * weight
-        return self.evidence_of(annotator, task.astype(np.int64), label, counts) * weight[:, None]
+        if weighted:
+            keys, weights = self._annotation_weights
+            wanted = (item * table.n_annotators + annotator) * self.width + label
+            place = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
+            weight = weight * np.where(keys[place] == wanted, weights[place], 1.0)
+        return self.evidence_of(annotator, task, label, counts.astype(np.int64)) * weight[:, None]
 
     @cached_property
-    def _sorted_weights(self) -> tuple[Ints, Floats]:
+    def _annotation_weights(self) -> tuple[Ints, Floats]:
         """A number for each (item, annotator, label), sorted, and the weight of the annotation."""
         table = self.annotations
         keys = (table.item.astype(np.int64) * table.n_annotators + table.annotator) * self.width + table.label
         order = np.argsort(keys, kind="stable")
         return keys[order], self.weight[order]
+
+    def _of_items(self, values: Callable[[TaskModel], Floats], beyond: float = 0.0) -> Floats:
+        """What each task says of its items, as one array. (items, Kmax)"""
+        out = np.full((self.annotations.n_items, self.width), beyond)
+        for task in self.tasks:
+            out[task.items, : task.table.n_options] = values(task)
+        return out
+
+    def item_offset(self) -> Floats:
+        """What is added to log P of each item in the likelihood: held class shares, and who was asked. (items, Kmax)"""
+        return self._of_items(lambda task: task.fitted.offset + task.item_bracket())
+
+    def item_evidence(self) -> Floats:
+        """tau times the summed evidence of all labels of each item. (items, Kmax)"""
+        return self._of_items(lambda task: task.label_scores())
+
+    def log_prior(self, log_probs: npt.ArrayLike | None = None) -> Floats:
+        """What is known of each item but for its labels: log P with the offsets, or the log class shares. (items, Kmax)
+
+        Not normalised; -inf beyond an item's options.
+        """
+        return self._of_items(lambda task: task.log_prior(self._task_log_probs(log_probs, task)), -np.inf)
 
     def summary(self) -> dict[str, Floats]:
         """What was learned of each annotator: `expertise_trained` and `accuracy_trained`, (annotators, tasks).
@@ -324,28 +282,18 @@ class AnnotatorModel:
         Accuracy is that of the confusion matrix at the annotator's own items; expertise how far it lies above what the
         annotator's habit would score. Of somebody without labels in a task, what the pool says.
         """
-        shape = (self.annotations.n_annotators, len(self.tasks))
-        accuracy, expertise = np.full(shape, np.nan), np.full(shape, np.nan)
+        everybody = np.arange(self.annotations.n_annotators)
+        accuracy, expertise = np.zeros((2, len(everybody), len(self.tasks)))
         for index, task in enumerate(self.tasks):
             table, parameters = task.table, task.fitted.parameters
-            everybody = np.arange(table.n_annotators)
             truths = parameters.row_mass + table.n_options * LEAST + task.fitted.class_shares * 1e-6
             truths = truths / truths.sum(axis=1, keepdims=True)
-            diagonal = np.stack(
-                [
-                    np.exp(parameters.any_evidence(everybody, np.full(table.n_annotators, k), task.priors)[:, k])
-                    for k in range(table.n_options)
-                ],
-                axis=1,
-            )
-            own = parameters.evidence[np.arange(len(table.cell_label)), table.cell_label]
-            diagonal[table.cell_annotator, table.cell_label] = np.exp(own)
+            for k in range(table.n_options):
+                matrix = parameters.evidence_of(table, everybody, np.full(len(everybody), k), task.priors)
+                accuracy[:, index] += truths[:, k] * np.exp(matrix[:, k])
             by_habit = (truths * parameters.habit).sum(axis=1)
-            accuracy[:, index] = (truths * diagonal).sum(axis=1)
-            expertise[:, index] = accuracies.expertise_of(accuracy[:, index], np.minimum(by_habit, 1 - 1e-6))
+            expertise[:, index] = expertise_of(accuracy[:, index], np.minimum(by_habit, 1 - 1e-6))
         return {"expertise_trained": expertise, "accuracy_trained": accuracy}
-
-    # ---------------------------------------------------------------- temperature and estimate
 
     def best_temperature(self, log_probs: npt.ArrayLike, *, in_sample: bool = False) -> float:
         """T >= 1 at which P^(1/T) is as sure of the items as labels and P together, shared mistakes allowed for.
@@ -357,54 +305,40 @@ class AnnotatorModel:
         """
         table = self.annotations
         given = np.asarray(log_probs, dtype=np.float64)[:, : self.width]
-        expertise = self.summary()["expertise_trained"][table.annotator, table.item_tasks[table.item]]
-        reads = (expertise >= READS).astype(np.float64)
+        reads = self.summary()["expertise_trained"][table.annotator, table.item_tasks[table.item]] >= READS
         shares = np.zeros((table.n_items, self.width))
         np.add.at(shares, (table.item, table.label), reads)
-        truth = np.flatnonzero(self.known >= 0)
-        shares[truth] = 0.0
-        shares[truth, self.known[truth]] = 1.0
+        has_truth = (self.known >= 0)[:, None]
+        shares = np.where(has_truth, np.arange(self.width) == self.known[:, None], shares)
         rows = np.flatnonzero((shares.sum(axis=1) > 0) & ~np.isnan(given[:, 0]))
-        inside = np.arange(self.width) < table.option_counts[rows][:, None]
+        shares, has_truth, counts = shares[rows], has_truth[rows], table.option_counts[rows][:, None]
+        inside = np.arange(self.width) < counts
         logits = np.where(inside, np.maximum(given[rows], np.log(1e-30)), -np.inf)
-        most = temperature = fit_temperature(logits, shares[rows] / shares[rows].sum(axis=1, keepdims=True))
+        most = temperature = fit_temperature(logits, shares / shares.sum(axis=1, keepdims=True))
         if in_sample:
             return most
-        scores, errors = np.zeros((table.n_items, self.width)), np.zeros(table.n_items)
-        for task in self.tasks:
-            scores[task.items, : task.table.n_options] = task.label_scores(exponent=1.0)
-            errors[task.items] = SharedMistakes.of(self.kind, task.exponent).mean
-        error, others = errors[rows][:, None], np.maximum(table.option_counts[rows] - 1, 1)[:, None]
+        scores = self._of_items(lambda task: task.label_scores(exponent=1.0))[rows]
+        error = np.array([SharedMistakes.of(self.kind, tau).mean for tau in self.exponent])[
+            table.item_tasks[rows], None
+        ]
         for _ in range(TEMPERATURE_SWEEPS):
-            posterior = np.exp(log_softmax(logits / temperature + scores[rows]))
-            target = np.where(inside, (1 - error) * posterior + error * (1 - posterior) / others, 0.0)
-            target = np.where((self.known[rows] >= 0)[:, None], shares[rows], target)
-            before, temperature = temperature, min(fit_temperature(logits, target), most)
+            q = np.exp(log_softmax(logits / temperature + scores))
+            target = np.where(inside, (1 - error) * q + error * (1 - q) / np.maximum(counts - 1, 1), 0.0)
+            before = temperature
+            temperature = min(fit_temperature(logits, np.where(has_truth, shares, target)), most)
             if abs(np.log(temperature / before)) < 0.003:
                 break
         return temperature
-
-    def log_prior(self, log_probs: npt.ArrayLike | None = None) -> Floats:
-        """What is known of each item but for its labels: log P with the offsets, or the log class shares. (items, Kmax)
-
-        Not normalised; -inf beyond an item's options.
-        """
-        out = np.full((self.annotations.n_items, self.width), -np.inf)
-        for task in self.tasks:
-            out[task.items, : task.table.n_options] = task.log_prior(self._task_log_probs(log_probs, task))
-        return out
 
     def estimate(self, log_probs: npt.ArrayLike | None = None) -> Estimate:
         """Labels, accuracies and intervals by this model, with log P (items, Kmax) out of sample where there is any."""
         habits = np.full((self.annotations.n_annotators, len(self.tasks), self.width), np.nan)
         for index, task in enumerate(self.tasks):
             habits[:, index, : task.table.n_options] = task.fitted.parameters.habit
-        evidence, cell = self._shared_evidence()
         return estimate_from_evidence(
             self.annotations,
-            evidence,
+            self.evidence(),
             self.log_prior(log_probs),
-            cell=cell,
             weight=self.weight,
             exponent=self.exponent,
             known=self.known,
@@ -414,10 +348,12 @@ class AnnotatorModel:
             habits=habits,
         )
 
+    # ---------------------------------------------------------------- copies of it, and its state
+
     def copy(self) -> AnnotatorModel:
         """The same model, to be fitted further while this one stays as it is."""
         model = copy.copy(self)
-        model.tasks = [replace(task) for task in self.tasks]
+        model.tasks = [task.copy() for task in self.tasks]
         return model
 
     def brought_to(self, log_probs: npt.ArrayLike, *, in_sample: bool = False) -> tuple[AnnotatorModel, float, Floats]:
@@ -426,61 +362,44 @@ class AnnotatorModel:
         `in_sample`: P was recorded in training, not out of fold. It has seen the labels, and where an item has several
         they speak for themselves, through the annotators as they are: its row of log P is NaN.
         """
-        model = self.copy()
-        heard = np.array(log_probs, dtype=np.float64)
+        model, given = self.copy(), np.array(log_probs, dtype=np.float64)
         if in_sample:
-            heard[self.annotations.annotations_per_item > 1] = np.nan
-            model.hold_shares(heard)
+            given[self.annotations.annotations_per_item > 1] = np.nan
+            for task in model.tasks:
+                task.hold_shares(self._task_log_probs(given, task))
         else:
             model.update(log_probs, REPORT_STEPS)
         temperature = model.best_temperature(log_probs, in_sample=in_sample)
         if not in_sample and temperature > 1:
-            model.update(heard / temperature, REPORT_STEPS)
-        return model, temperature, heard / temperature
+            model.update(given / temperature, REPORT_STEPS)
+        return model, temperature, given / temperature
 
     def estimate_at(self, log_probs: npt.ArrayLike, *, in_sample: bool = False) -> Estimate:
         """`estimate` of a copy that is brought to another log P (items, Kmax)."""
-        model, _, heard = self.brought_to(log_probs, in_sample=in_sample)
-        return model.estimate(heard)
-
-    # ---------------------------------------------------------------- state
+        model, _, tempered = self.brought_to(log_probs, in_sample=in_sample)
+        return model.estimate(tempered)
 
     def state(self) -> dict[str, npt.NDArray[Any]]:
-        """What a checkpoint holds: every fitted array by name, for `load_state`."""
+        """What a checkpoint holds: every fitted array by name, for `load_state`; what is None is left out."""
         arrays: dict[str, npt.NDArray[Any]] = {}
         for index, task in enumerate(self.tasks):
-            state, parameters = task.fitted, task.fitted.parameters
-            fields = {
-                **{name: getattr(parameters, name) for name in Parameters.__dataclass_fields__},
-                "class_shares": state.class_shares,
-                "offset": state.offset,
-                "exponent": np.array([task.exponent]),
-                "held_pool": np.array([task.held_pool]),
-                "label_offset": np.zeros(0) if task.label_offset is None else task.label_offset,
-                "held_shares": np.zeros(0) if task.held_shares is None else task.held_shares,
-                "bracket": np.zeros((0, 0)) if task.bracket is None else task.bracket,
-            }
-            arrays.update({f"{index}.{name}": np.ascontiguousarray(value) for name, value in fields.items()})
+            for owner, names in ((task.fitted.parameters, PARAMETERS), (task.fitted, FITTED), (task, OF_TASK)):
+                values = {name: getattr(owner, name) for name in names}
+                given = {f"{index}.{name}": value for name, value in values.items() if value is not None}
+                arrays |= {name: np.array(value, order="C", ndmin=1) for name, value in given.items()}
         return arrays
 
     def load_state(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Put back what `state` gave; another shape means another table."""
         for index, task in enumerate(self.tasks):
-            own = {name.partition(".")[2]: value for name, value in arrays.items() if name.startswith(f"{index}.")}
-            expected = (len(task.table.cell_label), task.table.n_options)
-            if "evidence" not in own or own["evidence"].shape != expected:
+            start = f"{index}."
+            own = {name.removeprefix(start): np.array(arrays[name]) for name in arrays if name.startswith(start)}
+            if "evidence" not in own or own["evidence"].shape != task.fitted.parameters.evidence.shape:
                 raise RealmError("the stored annotator model belongs to another table.")
-            parameters = Parameters(**{name: np.array(own[name]) for name in Parameters.__dataclass_fields__})
-            empty = np.zeros((0, task.table.n_options))
-            task.state = Fit(parameters, np.array(own["class_shares"]), empty, -np.inf, np.array(own["offset"]))
+            parameters = replace(task.fitted.parameters, **{name: own[name] for name in PARAMETERS})
+            task.fitted = replace(
+                task.fitted, parameters=parameters, class_shares=own["class_shares"], offset=own["offset"]
+            )
             task.exponent, task.held_pool = float(own["exponent"][0]), bool(own["held_pool"][0])
-            task.label_offset = np.array(own["label_offset"]) if own["label_offset"].size else None
-            task.held_shares = np.array(own["held_shares"]) if own["held_shares"].size else None
-            task.bracket = np.array(own["bracket"]) if own["bracket"].size else None
-            task.assigned = task.bracket is not None
-
-    @property
-    def copies(self) -> list[CopyPair]:
-        """The pairs who copy, in any task, the plainest of a task first; each pair once."""
-        pairs = {(pair.first, pair.second): pair for task in reversed(self.tasks) for pair in reversed(task.copies)}
-        return list(reversed(pairs.values()))
+            task.label_offset, task.held_shares = own.get("label_offset"), own.get("held_shares")
+            task.bracket, task.assigned = own.get("bracket"), "bracket" in own

@@ -26,60 +26,47 @@ class PairAgreement:
     """
 
     def __init__(self, table: LabelTable) -> None:
-        counts = np.bincount(table.annotator, minlength=table.n_annotators)
+        given = table.label_counts
+        counts = given.sum(axis=1)
         order = np.argsort(-counts, kind="stable")[:MOST_ANNOTATORS]
         self.annotators: Ints = np.sort(order[counts[order] >= LEAST_COMMON])
-        place = np.full(table.n_annotators, -1)
-        place[self.annotators] = np.arange(len(self.annotators))
-        rows = np.flatnonzero(place[table.annotator] >= 0)
-        who, item, label = place[table.annotator[rows]], table.item[rows].astype(np.int64), table.label[rows]
-        n, ones = len(self.annotators), np.ones(len(rows))
-        at_item = sparse.csr_array((ones, (who, item)), shape=(n, table.n_items))
-        at_label = sparse.csr_array(
-            (ones, (who, item * table.n_options + label)), shape=(n, table.n_items * table.n_options)
-        )
-        self.shared, self.same = (np.asarray((m @ m.T).toarray(), np.float64) for m in (at_item, at_label))
-        np.fill_diagonal(self.shared, 0.0)
-        np.fill_diagonal(self.same, 0.0)
-        given = np.bincount(who * table.n_options + label, minlength=n * table.n_options).reshape(n, table.n_options)
-        shares = given / np.maximum(given.sum(axis=1, keepdims=True), 1)
+        rows = np.flatnonzero(np.isin(table.annotator, self.annotators))
+        who, n = np.searchsorted(self.annotators, table.annotator[rows]), len(self.annotators)
+        item, label = table.item[rows].astype(np.int64), table.label[rows]
+
+        def in_common(column: Ints, size: int) -> Floats:
+            entries = sparse.csr_array((np.ones(len(rows)), (who, column)), shape=(n, size))
+            common = np.asarray((entries @ entries.T).toarray(), np.float64)
+            np.fill_diagonal(common, 0.0)
+            return common
+
+        self.shared = in_common(item, table.n_items)
+        self.same = in_common(item * table.n_options + label, table.n_items * table.n_options)
+        shares = given[self.annotators] / counts[self.annotators, None]
         self.expected = self.shared * (shares @ shares.T)
+        self._rate = self.expected / np.maximum(self.shared, 1)
+        self._variance = self.shared * self._rate * (1 - self._rate)
 
     @property
     def z(self) -> Floats:
         """How many standard errors each pair agrees beyond chance; -inf where they share too few items. (n, n)"""
-        rate = self.expected / np.maximum(self.shared, 1)
-        spread = np.sqrt(np.maximum(self.shared * rate * (1 - rate), LEAST))
-        return np.where(self.shared >= LEAST_COMMON, (self.same - self.expected) / spread, -np.inf)
-
-    @property
-    def total_z(self) -> float:
-        """How many standard errors all pairs together agree beyond their label shares."""
-        rate = self.expected / np.maximum(self.shared, 1)
-        spread = np.sqrt(max(float((self.shared * rate * (1 - rate)).sum()) / 2, LEAST))
-        return float((self.same - self.expected).sum() / 2 / spread)
-
-    @property
-    def structure(self) -> float:
-        """The largest eigenvalue of the pairs' z over what chance gives: about 1 where labels tell nothing.
-
-        Of the z themselves, because annotators who are inverted disagree beyond chance.
-        """
-        z = self.z
-        z = np.where(np.isfinite(z), z, 0.0)
-        n = len(z)
-        return float(np.linalg.eigvalsh(z)[-1] / (2 * np.sqrt(n))) if n > 1 else 0.0
+        z = (self.same - self.expected) / np.sqrt(np.maximum(self._variance, LEAST))
+        return np.where(self.shared >= LEAST_COMMON, z, -np.inf)
 
     @property
     def beyond_chance(self) -> bool:
         """Whether annotators' labels tell anything of each other: agreement, or disagreement, beyond chance."""
-        return self.total_z > BEYOND_CHANCE or self.structure > STRUCTURE
+        spread = np.sqrt(max(float(self._variance.sum()) / 2, LEAST))
+        if (self.same - self.expected).sum() / 2 / spread > BEYOND_CHANCE:
+            return True
+        if len(self.annotators) < 2:
+            return False
+        z = np.where(self.shared >= LEAST_COMMON, self.z, 0.0)  # inverted annotators disagree beyond chance
+        return bool(np.linalg.eigvalsh(z)[-1] / (2 * np.sqrt(len(z))) > STRUCTURE)
 
     def rank_one(self) -> Floats:
         """Skills from the rank-one part of the excess agreement, the largest 1. Shape (n,)"""
-        rate = self.expected / np.maximum(self.shared, 1)
-        excess = np.where(self.shared >= LEAST_COMMON, (self.same - self.expected) / np.maximum(self.shared, 1), 0.0)
-        excess = excess / np.maximum(1 - rate, LEAST)
+        excess = (self.same - self.expected) / np.maximum(self.shared, 1) / np.maximum(1 - self._rate, LEAST)
         weight = np.where(self.shared >= LEAST_COMMON, self.shared, 0.0)
         skill = np.full(len(excess), 0.5)
         for _ in range(50):

@@ -7,9 +7,7 @@ with the evidence of its members alone: first everybody judges a pilot, then the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +15,10 @@ import numpy.typing as npt
 from realm.crowd.engine import Bools, Floats, Ints
 from realm.crowd.model import AnnotatorModel
 from realm.crowd.relabel import read_prices
-from realm.crowd.screens import Independence, Screens
+from realm.crowd.screens import Screens
 from realm.crowd.tables import expertise_table, labels_table
 from realm.data import Annotations
-from realm.data.annotations import NAMES_SHOWN, UNKNOWN
+from realm.data.annotations import UNKNOWN
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
@@ -35,12 +33,10 @@ DECIMALS = 9
 must stay one (the first option has it)."""
 
 
-@dataclass(frozen=True)
-class SubPanel:
-    """A part of a panel: its members, and the `cost` of one label by each of them.
+class SubPanel(NamedTuple):
+    """A part of a panel, the `cost` of one label by each member, and the accuracy of its labels.
 
-    `expected` is the accuracy of its labels by the posterior of the whole panel, `measured` that on gold that was not
-    used (None without any).
+    `expected` is by the posterior of the whole panel, `measured` on gold that was not used (None without any).
     """
 
     members: tuple[str, ...]
@@ -50,10 +46,9 @@ class SubPanel:
 
 
 class Panel:
-    """A panel of judges: the estimate of all its labels, and what parts of it are worth.
+    """A panel of judges: the `estimate` of all its labels, the `whole`, and what parts of it are worth.
 
-    The accuracy of a part is *expected* by the posterior of the whole panel, and *measured* on gold where there is gold
-    that was not used. Copies of another judge add nothing: of such a pair the cheaper is in the panel.
+    Of two judges of whom one copies the other, the cheaper is in the panel.
 
     Args:
         annotations: who labelled what. A gold column is measured against, and not used otherwise.
@@ -84,13 +79,15 @@ class Panel:
     ) -> None:
         self.annotations = annotations
         self.costs = read_prices(annotations, costs)
-        if missing := [annotations.annotators[index] for index in np.flatnonzero(np.isnan(self.costs))]:
-            names = ", ".join(missing[:NAMES_SHOWN]) + ", ..." * (len(missing) > NAMES_SHOWN)
-            raise RealmError(f"`costs` has no price for {names}.")
+        if np.isnan(self.costs).any():
+            raise RealmError(f"`costs` has no price for {annotations.annotators[int(np.isnan(self.costs).argmax())]}.")
         model = AnnotatorModel(annotations.without_gold(), gold=gold, experts=experts or (), kind=kind).fit()
         self.estimate = model.estimate()
-        self._screens = Screens(annotations, self.estimate, model)
-        self.copies = _dearer_copies(self._screens, self.costs)
+        self.screens = Screens(annotations, self.estimate, model)
+        self.copies = np.zeros(annotations.n_annotators, dtype=bool)
+        for pair in self.screens.copies:
+            if not (self.copies[pair.first] or self.copies[pair.second]):
+                self.copies[pair.first if self.costs[pair.first] > self.costs[pair.second] else pair.second] = True
         self.members = (annotations.annotations_per_annotator > 0) & ~self.copies
         self._known = np.zeros(annotations.n_items, dtype=bool) if gold is None else np.asarray(gold) != UNKNOWN
         # what parts are compared on: the evidence of every annotation, and P(truth) of every item
@@ -98,32 +95,22 @@ class Panel:
         rows = np.flatnonzero(np.isin(annotations.item, items))
         self._item, self._judge = np.searchsorted(items, annotations.item[rows]), annotations.annotator[rows]
         weight = self.estimate.exponent[annotations.item_tasks[annotations.item]]
-        weight = weight if annotations.weight is None else weight * annotations.weight
+        weight = weight * (1.0 if annotations.weight is None else annotations.weight)
         self._evidence = (self.estimate.evidence(annotations) * weight[:, None])[rows]
         self._prior, self._truth = self.estimate.log_prior[items], self.estimate.posterior[items]
         self._gold = None  # one-hot, NaN where it is not known
         if gold is None and annotations.gold is not None and (annotations.gold[items] != UNKNOWN).any():
             known = annotations.gold[items, None]
             self._gold = np.where(known != UNKNOWN, np.arange(self._truth.shape[1]) == known, np.nan)
-
-    @property
-    def independence(self) -> Independence | None:
-        """How many independent judges an item's are worth; None where no item has two labels."""
-        return self._screens.independence
+        self.whole = self.part(self.members)
 
     def part(self, members: npt.ArrayLike) -> SubPanel:
         """What some of the judges are worth: a mask (annotators,)."""
         mask = np.asarray(members, dtype=bool)
         names = tuple(self.annotations.annotators[index] for index in np.flatnonzero(mask))
-        labels = _best(self._scores(mask))
-        expected = float(self._truth[np.arange(len(labels)), labels].mean())
-        measured = None if self._gold is None else float(np.nanmean(self._gold[np.arange(len(labels)), labels]))
-        return SubPanel(names, float(self.costs[mask].sum()), expected, measured)
-
-    @cached_property
-    def whole(self) -> SubPanel:
-        """All judges, but for copies."""
-        return self.part(self.members)
+        at = np.arange(len(self._truth)), _best(self._scores(mask))
+        measured = None if self._gold is None else float(np.nanmean(self._gold[at]))
+        return SubPanel(names, float(self.costs[mask].sum()), float(self._truth[at].mean()), measured)
 
     def table(self) -> pd.DataFrame:
         """A row for each judge and task, the most accurate first.
@@ -132,50 +119,54 @@ class Panel:
         accuracy of the panel less that of the panel without them, all tasks together; 0 for a copy), adds_measured (the
         same on gold, where there is any), cost, annotations, verdict, habit, notes.
         """
-        table = expertise_table(self.annotations, self.estimate, screens=self._screens)
-        figures = {"adds": np.where(self.members, self._losses(self.members, self._truth), 0.0)}
-        if self._gold is not None:
-            figures["adds_measured"] = np.where(self.members, self._losses(self.members, self._gold), 0.0)
-        figures["cost"] = self.costs
+        table = expertise_table(self.annotations, self.estimate, screens=self.screens)
         row = table["annotator"].map({name: index for index, name in enumerate(self.annotations.annotators)}).to_numpy()
-        added = {name: values[row] for name, values in figures.items()}
-        ends = table[["annotations", "verdict", "habit", "notes"]]
-        first = [name for name in ("annotator", "task", "group", "accuracy", "low", "high") if name in table.columns]
-        return table[first].assign(**added).join(ends)
+        table["adds"] = np.where(self.members, self._losses(self.members, self._truth), 0.0)[row]
+        if self._gold is not None:
+            table["adds_measured"] = np.where(self.members, self._losses(self.members, self._gold), 0.0)[row]
+        table["cost"] = self.costs[row]
+        columns = [
+            "annotator",
+            "task",
+            "group",
+            "accuracy",
+            "low",
+            "high",
+            "adds",
+            "adds_measured",
+            "cost",
+            "annotations",
+        ]
+        return table[[name for name in (*columns, "verdict", "habit", "notes") if name in table]]
 
-    def path(self) -> list[SubPanel]:
+    def path(self, least: float = -np.inf, dearest_first: bool = False) -> list[SubPanel]:
         """The whole panel, and what is left as judges leave it one by one, down to a single one.
 
-        Who costs least accuracy for their price leaves first.
+        Who costs least accuracy for their price leaves first (or the dearest); nobody whose leaving brings the expected
+        accuracy below `least`.
         """
-        return [self.part(members) for members in self._leaving_out(-np.inf)]
+        members, parts = self.members, [self.whole]
+        skill = np.nan_to_num(self.estimate.expertise).mean(axis=1)
+        while members.sum() > 1:
+            losses = self._losses(members, self._truth)
+            candidates = np.flatnonzero(members & (parts[-1].expected - losses >= least))
+            if not len(candidates):
+                break
+            order = [-self.costs[candidates], np.round(losses[candidates] / self.costs[candidates], DECIMALS)]
+            leaves = candidates[np.lexsort((skill[candidates], *(order[::-1] if dearest_first else order)))[0]]
+            members = members & (np.arange(len(skill)) != leaves)
+            parts.append(self.part(members))
+        return parts
 
     def cheapest(self, within: float = WITHIN) -> SubPanel:
-        """A cheap part whose expected accuracy is at most `within` below that of the whole.
+        """A cheap part whose expected accuracy is at most `within` below that of the whole, and nobody can be spared.
 
-        Judges leave one by one until nobody can be spared, in the order of `path` and the dearest first: the cheaper of
-        the two ends. Another part may be cheaper still (of simulated panels of eight or fewer, one in twenty).
+        The cheaper of the ends of two paths; another part may be cheaper still.
         """
         if not 0 <= within < 1:
             raise RealmError(f"`within={within}`: must lie between 0 and 1: 0.01 is a point of accuracy.")
         least = self.whole.expected - within - 10.0**-DECIMALS
-        ends = [self._leaving_out(least, dearest_first=order)[-1] for order in (False, True)]
-        return self.part(min(ends, key=lambda members: float(self.costs[members].sum())))
-
-    def _leaving_out(self, least: float, dearest_first: bool = False) -> list[Bools]:
-        """The panel, and what is left as one judge after another leaves; it stays at `least` or above it."""
-        skill = np.nan_to_num(self.estimate.expertise).mean(axis=1)
-        left = [self.members]
-        while left[-1].sum() > 1:
-            losses = self._losses(left[-1], self._truth)
-            candidates = np.flatnonzero(left[-1] & (self.part(left[-1]).expected - losses >= least))
-            if not len(candidates):
-                break
-            rate = np.round(losses[candidates] / self.costs[candidates], DECIMALS)
-            order = (rate, -self.costs[candidates]) if dearest_first else (-self.costs[candidates], rate)
-            leaves = candidates[np.lexsort((skill[candidates], *order))[0]]
-            left.append(left[-1] & (np.arange(len(skill)) != leaves))
-        return left
+        return min((self.path(least, order)[-1] for order in (False, True)), key=lambda part: part.cost)
 
     def for_a_human(self, number: int) -> pd.DataFrame:
         """The items whose label is least sure, as `labels_table` shows them; items whose gold was used are left out."""
@@ -204,12 +195,3 @@ class Panel:
 
 def _best(scores: Floats) -> Ints:
     return np.asarray(np.round(scores, DECIMALS).argmax(axis=1), dtype=np.int64)
-
-
-def _dearer_copies(screens: Screens, costs: Floats) -> Bools:
-    """Who is left out as a copy: of two the dearer, of equals the later one. Shape (annotators,)."""
-    left_out = np.zeros(len(costs), dtype=bool)
-    for pair in screens.copies:
-        if not (left_out[pair.first] or left_out[pair.second]):
-            left_out[pair.first if costs[pair.first] > costs[pair.second] else pair.second] = True
-    return left_out

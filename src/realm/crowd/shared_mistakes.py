@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincinv
 
-from realm.crowd.engine import LEAST, Floats, Ints, LabelTable
+from realm.crowd.engine import LEAST, Floats, Ints, LabelTable, log_softmax
 
 EXPONENTS = np.geomspace(0.02, 1.0, 25)
 """Values of tau that are compared, a fifth apart."""
@@ -38,7 +38,7 @@ def fit_exponent(forecasts: Sequence[Floats]) -> float:
 
     `forecasts` are what `forecast_labels` gave for each task: annotators err together in all of them or in none.
     """
-    logs = np.concatenate(forecasts)
+    logs = np.concatenate([np.zeros((0, len(EXPONENTS))), *forecasts])
     if not len(logs):
         return 1.0
     best = int(np.argmax(logs.sum(axis=0)))
@@ -49,32 +49,24 @@ def fit_exponent(forecasts: Sequence[Floats]) -> float:
 def forecast_labels(table: LabelTable, evidence: Floats, log_prior: Floats) -> Floats:
     """log P(each label | the item's other labels) at each exponent, summed over an item's. (items, exponents)
 
-    | argument | shape |
-    |---|---|
-    | evidence | (cells, options) |
-    | log_prior | (options,), the log class shares |
+    From the evidence of each cell (cells, options) and the log class shares (options,).
     """
-    several = np.flatnonzero(np.bincount(table.item, minlength=table.n_items) > 1)
+    several = np.flatnonzero(table.labels_per_item > 1)
     most = max(SAMPLED // max(table.n_options // 10, 1), LEAST_SAMPLED)
     if len(several) > most:
         several = np.sort(np.random.default_rng(0).choice(several, most, replace=False))
-    place = np.full(table.n_items, -1)
-    place[several] = np.arange(len(several))
-    rows = np.flatnonzero(place[table.item] >= 0)
-    item, own = place[table.item[rows]], evidence[table.cell[rows]]
-    weighted = own if table.weight is None else own * table.weight[rows, None]
-    totals = np.stack([np.bincount(item, column, minlength=len(several)) for column in weighted.T], axis=1)
-    others, likelihood = totals[item] - weighted, np.exp(own)
+    table = table.take_items(several)
+    own = evidence[table.cell]
+    weighted, likelihood = own * table.weights[:, None], np.exp(own)
+    others = np.asarray(table.matrix @ evidence)[table.item] - weighted
+    outside = np.zeros_like(others, dtype=bool)
     if table.option_counts is not None:
-        others[np.arange(table.n_options) >= table.option_counts[several][item][:, None]] = -np.inf
-
-    def forecast(exponent: float) -> Floats:
-        scores = np.where(np.isinf(others), -np.inf, exponent * others) + log_prior
-        scores -= scores.max(axis=1, keepdims=True)
-        odds = np.exp(scores)
-        return np.asarray(np.log(np.maximum((odds * likelihood).sum(axis=1) / odds.sum(axis=1), LEAST)))
-
-    sums = [np.bincount(item, forecast(float(each)), minlength=len(several)) for each in EXPONENTS]
+        outside = np.arange(table.n_options) >= table.option_counts[table.item][:, None]
+    sums = []
+    for exponent in EXPONENTS:
+        odds = np.exp(log_softmax(np.where(outside, -np.inf, exponent * others) + log_prior))
+        forecast = np.log(np.maximum((odds * likelihood).sum(axis=1), LEAST))
+        sums.append(np.bincount(table.item, forecast, minlength=len(several)))
     return np.stack(sums, axis=1)
 
 
@@ -117,9 +109,8 @@ class SharedMistakes:
     def posterior(self, posterior: Floats, option_counts: Ints) -> Floats:
         """(1 - e) q + e (1 - q) / (K - 1), of the posterior q (items, options); 0 beyond an item's options."""
         others = np.maximum(option_counts - 1, 1)[:, None]
-        mixed = np.where(
-            option_counts[:, None] > 1, (1 - self.mean) * posterior + self.mean * (1 - posterior) / others, posterior
-        )
+        mixed = (1 - self.mean) * posterior + self.mean * (1 - posterior) / others
+        mixed = np.where(option_counts[:, None] > 1, mixed, posterior)
         return np.where(np.arange(posterior.shape[1]) < option_counts[:, None], mixed, 0.0)
 
     def accuracy(self, accuracy: Floats, options: float, share: float | None = None) -> Floats:

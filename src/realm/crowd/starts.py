@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from realm.crowd.engine import LEAST, Fit, Floats, Ints, LabelTable, Parameters, Priors, mixture
+from realm.crowd.engine import LEAST, Fit, Floats, Ints, LabelTable, log_softmax, mixture
 
 CHOOSING = 50_000
 """Annotations on which the start is chosen at most; EM goes on from it on all."""
@@ -30,34 +30,19 @@ GOLD_POOL, GOLD_OWN = 10.0, 5.0
 two unlucky items with gold turn nothing."""
 
 
-def chosen_start(table: LabelTable, known: Ints, priors: Priors, run: Callable[[LabelTable, Ints, Floats], Fit]) -> Fit:
+def chosen_start(table: LabelTable, known: Ints, run: Callable[[LabelTable, Ints, Floats], Fit]) -> Fit:
     """The best start of the table, or of a sample of its items where there are many.
 
     `known` (items,) is the truth where it is given, -1 elsewhere; `run(table, known, posterior)` is EM.
     """
-    items = np.arange(table.n_items)
     if len(table.item) > CHOOSING:
-        per_item = len(table.item) / max(table.labelled.sum(), 1)
-        n = max(int(CHOOSING / per_item), 1)
+        n = max(int(CHOOSING / (len(table.item) / max(table.labelled.sum(), 1))), 1)
         items = np.sort(np.random.default_rng(0).permutation(np.flatnonzero(table.labelled))[:n])
-    if len(items) == table.n_items:
-        part, part_known = table, known
-    else:
-        part, part_known = table.take_items(items), known[items]
-    best = best_start(part, lambda posterior: run(part, part_known, posterior))
-    if (part_known >= 0).any():
-        from_gold = run(part, part_known, gold_posterior(part, part_known))
-        best = max(best, from_gold, key=lambda each: each.log_likelihood)
-    return best if part is table else replace(best, parameters=_onto(best.parameters, part, table, priors))
-
-
-def _onto(parameters: Parameters, part: LabelTable, table: LabelTable, priors: Priors) -> Parameters:
-    """Parameters fitted on some items, with evidence for the cells of all."""
-    evidence = parameters.any_evidence(table.cell_annotator, table.cell_label, priors)
-    keys = table.cell_annotator * table.n_options + table.cell_label
-    known = np.searchsorted(keys, part.cell_annotator * part.n_options + part.cell_label)
-    evidence[known] = parameters.evidence
-    return replace(parameters, evidence=evidence)
+        table, known = table.take_items(items), known[items]
+    best = best_start(table, lambda posterior: run(table, known, posterior))
+    if (known >= 0).any():
+        best = max(best, run(table, known, gold_posterior(table, known)), key=lambda each: each.log_likelihood)
+    return best
 
 
 def gold_posterior(table: LabelTable, known: Ints) -> Floats:
@@ -65,14 +50,12 @@ def gold_posterior(table: LabelTable, known: Ints) -> Floats:
 
     EM finds the nearest maximum, and where a clique has won the vote that is a wrong one.
     """
-    truth = known[table.item]
+    truth, even = known[table.item], 1 / table.n_options
     judged = truth >= 0 if table.never_true is None else (truth >= 0) & ~table.never_true[table.label]
-    weight = np.ones(len(truth)) if table.weight is None else table.weight
     counts, right = (
-        np.bincount(table.annotator, weight * flags, minlength=table.n_annotators)
-        for flags in (judged, judged & (truth == table.label))
+        np.bincount(table.annotator, table.weights * rows, minlength=table.n_annotators)
+        for rows in (judged, judged & (truth == table.label))
     )
-    even = 1 / table.n_options
     pool = (right.sum() + GOLD_POOL * (1 + even) / 2) / (counts.sum() + GOLD_POOL)
     accuracy = (right + GOLD_OWN * pool) / (counts + GOLD_OWN)
     return _posterior_of(table, (accuracy - even) / max(1 - even, LEAST), np.full(table.n_options, even))
@@ -80,17 +63,16 @@ def gold_posterior(table: LabelTable, known: Ints) -> Floats:
 
 def best_start(table: LabelTable, run: Callable[[Floats], Fit]) -> Fit:
     """Fit from agreement, then from the two other starts where they pass the guard. `run` is EM from a posterior."""
-    agreement = run(table.vote_shares)
+    best = agreement = run(table.vote_shares)
     pairs = table.pairs
-    best = agreement
     if len(pairs.annotators) < 3:
         return best
     z = pairs.z
-    first, second = np.unravel_index(int(np.argmax(z)), z.shape)
-    if z[first, second] >= PAIR_Z:
-        believed = np.isin(table.annotator, pairs.annotators[[first, second]])
-        part = replace(table, item=table.item[believed], annotator=table.annotator[believed],
-                       label=table.label[believed], weight=None)  # fmt: skip
+    pair = np.unravel_index(int(np.argmax(z)), z.shape)
+    if z[pair] >= PAIR_Z:
+        believed = np.isin(table.annotator, pairs.annotators[list(pair)])
+        columns = {name: getattr(table, name)[believed] for name in ("item", "annotator", "label")}
+        part = replace(table, **columns, weight=None)
         own = np.where(part.labelled[:, None], part.vote_shares, table.vote_shares)
         best = _better(table, agreement, best, run(BELIEF * own + (1 - BELIEF) * table.vote_shares), PAIR_GAIN)
     skill = np.zeros(table.n_annotators)
@@ -103,12 +85,11 @@ def best_start(table: LabelTable, run: Callable[[Floats], Fit]) -> Fit:
 def _posterior_of(table: LabelTable, skill: Floats, shares: Floats) -> Floats:
     """The posterior of every item if annotators had these skills and guessed by these shares. (items, options)"""
     same = table.cell_label[:, None] == np.arange(table.n_options)
-    guess = shares[table.cell_label][:, None]
-    logs = table.matrix @ np.log(np.maximum(mixture(skill[table.cell_annotator][:, None], same, guess), LEAST))
+    likelihood = mixture(skill[table.cell_annotator][:, None], same, shares[table.cell_label][:, None])
+    logs = table.matrix @ np.log(np.maximum(likelihood, LEAST))
     if table.outside is not None:
         logs[table.outside] = -np.inf
-    logs -= logs.max(axis=1, keepdims=True)
-    return np.asarray(np.exp(logs) / np.exp(logs).sum(axis=1, keepdims=True))
+    return np.exp(log_softmax(logs))
 
 
 def _better(table: LabelTable, agreement: Fit, best: Fit, other: Fit, gain: float) -> Fit:
@@ -122,9 +103,8 @@ def _better(table: LabelTable, agreement: Fit, best: Fit, other: Fit, gain: floa
     np.add.at(matches, (labels[table.labelled], renamed[table.labelled]), 1.0)
     is_renaming = matches.max(axis=1).sum() > RENAMED * matches.sum() and len(np.unique(matches.argmax(axis=1))) > 1
     moved = np.trace(matches) < matches.max(axis=1).sum() - LEAST
-    if is_renaming and moved and _diagonal(table, other) < _diagonal(table, agreement):
-        return best
-    return other
+    mirrored = is_renaming and moved and _diagonal(table, other) < _diagonal(table, agreement)
+    return best if mirrored else other
 
 
 def _right_beyond_chance(table: LabelTable, fit: Fit) -> float:

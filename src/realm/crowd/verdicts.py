@@ -1,18 +1,13 @@
-"""What is concluded of single labels and of annotators: the truth by everybody else, and a verdict on each annotator.
-
-Every screen asks it here, of the one model (`realm.crowd.estimate`).
-"""
+"""What the others say of each label, and the verdict on each annotator that follows from the one model."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from realm.crowd.accuracy import expertise_of, lowest_expertise, pairs_of
+from realm.crowd.accuracy import expertise_of, lowest_expertise
 from realm.crowd.engine import LEAST, Bools, Floats, Ints, log_softmax
 from realm.crowd.estimate import Estimate, item_sums
-from realm.data.annotations import UNKNOWN, Annotations
+from realm.data.annotations import Annotations
 
 RELIABLE = 0.5
 """Reliable: half-way from chance to always right, or better; 0.75 where chance is 0.5, 0.95 where it is 0.9."""
@@ -25,52 +20,24 @@ SHORT = 0.2
 VERDICTS = ("reliable", "middling", "not enough evidence", "no better than chance", "worse than chance")
 """The verdicts in words, from good to bad; elsewhere a verdict is an index into this."""
 LEVEL = 0.05
-"""The false discovery rate of every screen that names annotators."""
+"""The false discovery rate of every question that names annotators."""
 
 
-# -------------------------------------------------------------------- labels
-
-
-@dataclass(frozen=True, eq=False)
-class Others:
-    """The truth of each annotation's item by everything but the annotation and its copies. Shapes (annotations,).
-
-    `truth` is its most probable label (-1 where nobody else labelled the item), `confidence` the probability of that,
-    and `right` the probability that the annotation's own label is the true one (both NaN there).
-    """
-
-    truth: Ints
-    confidence: Floats
-    right: Floats
-
-
-def judged_by_others(annotations: Annotations, estimate: Estimate) -> Others:
-    """Judge every annotation without itself."""
-    log_posterior = estimate.without_own(annotations)
-    rows, alone = np.arange(len(log_posterior)), annotations.annotations_per_item[annotations.item] < 2
-    truth = log_posterior.argmax(axis=1)
-    confidence, right = (np.exp(log_posterior[rows, label]) for label in (truth, annotations.label))
-    truth[alone] = UNKNOWN
-    confidence[alone] = right[alone] = np.nan
-    return Others(truth, confidence, right)
+def right_by_others(annotations: Annotations, estimate: Estimate) -> Floats:
+    """P(the label is right | all but it and its copies); NaN where nobody else labelled the item. (annotations,)"""
+    right = np.exp(estimate.without_own(annotations)[np.arange(annotations.n_annotations), annotations.label])
+    return np.where(annotations.annotations_per_item[annotations.item] > 1, right, np.nan)
 
 
 def posterior_of_labels(annotations: Annotations, estimate: Estimate) -> Floats:
-    """P(truth) of every item by these annotations alone, some or all of those estimated. Shape (items, Kmax)
-
-    No model of the items has a say: the prior is the class shares of the task. Shared mistakes are not allowed for.
-    """
-    tau = estimate.exponent[annotations.item_tasks[annotations.item]]
-    weight = tau if annotations.weight is None else tau * annotations.weight
-    scores = item_sums(estimate.evidence(annotations) * weight[:, None], annotations)
+    """P(truth) of every item by its labels alone, with the class shares of its task as the prior. (items, Kmax)"""
     task, posterior = annotations.item_tasks, estimate.posterior
+    weight = estimate.exponent[task[annotations.item]] * (1 if annotations.weight is None else annotations.weight)
     totals = 1 + np.stack([np.bincount(task, column, minlength=len(annotations.tasks)) for column in posterior.T], 1)
+    scores = np.log(totals / totals.sum(axis=1, keepdims=True))[task]
+    scores += item_sums(estimate.evidence(annotations) * weight[:, None], annotations)
     inside = np.arange(posterior.shape[1]) < annotations.option_counts[:, None]
-    log_shares = np.log(totals / totals.sum(axis=1, keepdims=True))
-    return np.exp(log_softmax(np.where(inside, log_shares[task] + scores, -np.inf)))
-
-
-# -------------------------------------------------------------------- annotators
+    return np.exp(log_softmax(np.where(inside, scores, -np.inf)))
 
 
 def verdicts(annotations: Annotations, estimate: Estimate) -> Ints:
@@ -86,23 +53,22 @@ def verdicts(annotations: Annotations, estimate: Estimate) -> Ints:
 
     Chance is the accuracy of always giving the most frequent label; labels that are read are accuracy above what the
     annotator's own habit scores. Who always gives the same answer is no better than chance, or there is not enough
-    evidence. The interval allows for as many shared mistakes as are expected (`expected_interval`): the most that there
-    may be would leave nobody reliable where one label is frequent.
+    evidence. The interval allows for as many shared mistakes as are expected: the most that there may be would leave
+    nobody reliable where one label is frequent.
     """
-    varies, chance = ~one_answer(annotations), estimate.chance
-    always_wrong = lowest_expertise(annotations).reshape(chance.shape)
+    varies, chance = ~one_answer(estimate), estimate.chance
     low, high = expected_interval(annotations, estimate)
     with np.errstate(invalid="ignore", divide="ignore"):
-        read_low, read_high = (share_read(estimate, end) for end in (low, high))
+        read_low, read_high = share_read(estimate, low), share_read(estimate, high)
         low, high = expertise_of(low, chance), expertise_of(high, chance)
+        always_wrong = lowest_expertise(annotations).reshape(chance.shape)
         claims = {
             "worse than chance": varies & (read_high < 0) & (estimate.expertise < NO_BETTER * always_wrong),
             "no better than chance": read_high < np.where(varies, NO_BETTER, ONE_ANSWER),
             "reliable": varies & (low > RELIABLE),
             "middling": varies & (read_low > 0) & ((high < RELIABLE) | (high - low < SHORT)),
         }
-    kinds = [-1, *map(VERDICTS.index, claims)]
-    claimed = [estimate.annotations == 0, *claims.values()]
+    kinds, claimed = [-1, *map(VERDICTS.index, claims)], [estimate.annotations == 0, *claims.values()]
     return np.select(claimed, kinds, VERDICTS.index("not enough evidence")).astype(np.int64)
 
 
@@ -110,19 +76,15 @@ def expected_interval(annotations: Annotations, estimate: Estimate) -> tuple[Flo
     """low and high with as many shared mistakes as are expected, not as many as may be. Shapes (annotators, tasks)
 
     These move a to (1 - e) a + e (1 - a) / (K - 1), in an estimate with the highest e: a low end above 1/K, a high one
-    below it.
+    below it. Of a distance from 1/K they leave 1 - e K / (K - 1).
     """
     task, n_tasks = annotations.item_tasks[annotations.item], len(annotations.tasks)
     options = np.bincount(task, annotations.option_counts[annotations.item], minlength=n_tasks)
     options = np.maximum(options / np.maximum(np.bincount(task, minlength=n_tasks), 1), 2.0)
-    # of a distance from 1/K, mistakes leave 1 - e K / (K - 1)
-    expected, highest = (1 - e * options / (options - 1) for e in (estimate.shared_error, estimate.shared_error_high))
-    low, high = (
-        np.clip(1 / options + (end - 1 / options) * expected / np.maximum(highest, LEAST), 0.0, 1.0)
-        for end in (estimate.low, estimate.high)
-    )
-    low = np.where(estimate.low > 1 / options, low, estimate.low)
-    return low, np.where(estimate.high < 1 / options, high, estimate.high)
+    left, least_left = (1 - e * options / (options - 1) for e in (estimate.shared_error, estimate.shared_error_high))
+    scale, even = left / np.maximum(least_left, LEAST), 1 / options
+    low, high = (np.clip(even + (end - even) * scale, 0.0, 1.0) for end in (estimate.low, estimate.high))
+    return np.where(estimate.low > even, low, estimate.low), np.where(estimate.high < even, high, estimate.high)
 
 
 def share_read(estimate: Estimate, accuracy: Floats) -> Floats:
@@ -137,23 +99,20 @@ def share_read(estimate: Estimate, accuracy: Floats) -> Floats:
         return expertise_of(accuracy, by_habit)
 
 
-def one_answer(annotations: Annotations) -> Bools:
+def one_answer(estimate: Estimate) -> Bools:
     """Who gave one label only in a task. Shape (annotators, tasks)"""
-    shape, pair = (annotations.n_annotators, len(annotations.tasks)), pairs_of(annotations)
-    least, most = np.full(shape[0] * shape[1], np.iinfo(np.int64).max), np.full(shape[0] * shape[1], -1)
-    np.minimum.at(least, pair, annotations.label)
-    np.maximum.at(most, pair, annotations.label)
-    return np.asarray((least == most).reshape(shape))
+    counts = np.zeros(estimate.annotations.shape, np.int64)
+    np.add.at(counts, tuple(estimate.cells[:, :2].T), 1)
+    return np.asarray(counts == 1)
 
 
-def false_discoveries(p_values: Floats, level: float = LEVEL, tests: int | None = None) -> Bools:
-    """Which p-values (NaN: none) are discoveries at this false discovery rate, by Benjamini and Hochberg (1995).
+def false_discoveries(p_values: Floats, tests: int | None = None) -> Bools:
+    """Which p-values (NaN: none) are discoveries at the false discovery rate `LEVEL`, by Benjamini and Hochberg (1995).
 
     `tests` is how many there were, where the p-values of those that are certainly none are left out.
     """
-    known = np.flatnonzero(np.isfinite(p_values))
-    flagged = np.zeros(len(p_values), dtype=bool)
-    order = known[np.argsort(p_values[known], kind="stable")]
-    below = np.flatnonzero(p_values[order] <= level * np.arange(1, len(order) + 1) / max(tests or len(order), 1))
+    order, flagged = np.argsort(p_values, kind="stable"), np.zeros(len(p_values), dtype=bool)
+    tests = tests or max(int(np.isfinite(p_values).sum()), 1)
+    below = np.flatnonzero(p_values[order] <= LEVEL * np.arange(1, len(order) + 1) / tests)
     flagged[order[: below.max(initial=-1) + 1]] = True
     return flagged

@@ -7,7 +7,7 @@ the later one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from realm.data.annotations import UNKNOWN, Annotations
-from realm.data.groups import merged_groups
 from realm.data.items import Ints, Items, Task
 from realm.errors import RealmError
 
@@ -227,3 +226,21 @@ def _other_weights(
         return np.zeros(len(now), dtype=bool)
     found = order[place]
     return np.asarray((before[found] == now) & (past[present][found] != weight))
+
+
+def merged_groups(
+    names: Sequence[str], earlier: Mapping[str, str] | None, later: Mapping[str, str] | None, source: str
+) -> tuple[str, ...] | None:
+    """The group of each of these annotators: the later table's, else the earlier one's. (names,)
+
+    `source` is what the earlier table is called: if it had groups, a later one without any is an error.
+    """
+    if later is None:
+        if earlier is None:
+            return None
+        there = ", ".join(dict.fromkeys(earlier.values()))
+        raise RealmError(
+            f"{source} had groups of annotators ({there}), and the table has none. Name their column with `group`."
+        )
+    known = {**(earlier or {}), **later}
+    return tuple(known.get(name, "") for name in names)

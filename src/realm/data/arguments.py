@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from realm.data.annotations import Annotations
-from realm.data.items import Items
 from realm.errors import RealmError
 
 MAKERS = {"Dataset": "from_dataset(dataset)", "DataFrame": "from_pandas(frame)", "list": "from_list(records)"}
@@ -15,17 +14,11 @@ MAKERS = {"Dataset": "from_dataset(dataset)", "DataFrame": "from_pandas(frame)",
 
 def require_annotations(value: Any, argument: str, call: str | None = None) -> None:
     """Refuse what is no table of annotations; `call` is how it is made."""
-    if isinstance(value, Annotations):
-        return
-    is_path = isinstance(value, str | Path)
-    given = repr(str(value)) if is_path else f"a {type(value).__name__}"
-    if isinstance(value, Items):
-        raise RealmError(
-            f"`{argument}` are `Items`, not `Annotations`. Items say nothing of who labelled them: read the table of "
-            "labels with `Annotations.read(path)`."
-        )
-    call = call or (f"read({str(value)!r})" if is_path else MAKERS.get(type(value).__name__, "read(path)"))
-    raise RealmError(f"`{argument}` is {given}, not `Annotations`. Give `Annotations.{call}`.")
+    if not isinstance(value, Annotations):
+        is_path = isinstance(value, str | Path)
+        given = repr(str(value)) if is_path else f"a {type(value).__name__}"
+        call = call or (f"read({str(value)!r})" if is_path else MAKERS.get(type(value).__name__, "read(path)"))
+        raise RealmError(f"`{argument}` is {given}, not `Annotations`. Give `Annotations.{call}`.")
 
 
 def require_test(value: Any, argument: str) -> None:

@@ -1,124 +1,106 @@
 """Annotators who are left out, and names of annotators and labels that are spelled in several ways.
 
-What a user says of them is applied to the rows as they are in the source. Labels that differ in nothing but case
-and spaces are one all the same, and so are annotators that differ in nothing but spaces around them and 1.0 for 1. All
-of it is counted in the ledger.
+Labels that differ in nothing but case and spaces are one even where the user says nothing, and so are annotators that
+differ in nothing but spaces around them and 1.0 for 1. All of it is counted in the ledger.
 """
 
 from __future__ import annotations
 
-import difflib
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from realm.data.columns import Codes, as_text, cell_text
-from realm.data.roles import listed
+from realm.data.columns import as_text, cell_text
+from realm.data.roles import Corrections, listed
 from realm.data.rows import SourceRows
 from realm.data.source import Source
 from realm.data.spelling import BLANKS, folded, groups, look_alikes, plain
-from realm.errors import RealmError
+from realm.errors import RealmError, other_name
 from realm.files import TextLoader, read_yaml
 
 EXCLUDED = "annotator excluded"
 """How the ledger begins the reason of an annotation that was left out; the annotator follows."""
 SPELLED = "annotator in another spelling (spaces, 1.0 for 1), read as the most frequent one"
 """The reason in the ledger of annotators that are one; that of labels names them."""
+TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
+REMEDIES = {"map_labels": "`unanswered`", "map_annotators": "`exclude`"}
+"""What leaves out a name that is not to become another."""
 NAMES_SHOWN = 10
 """Names that a message lists: one line."""
-TWINS_SHOWN = 5
-"""Groups of names that a warning lists: a few lines."""
-FROM, TO = "from", "to"
-"""The columns of a table of names to be changed."""
-MAPPINGS = (".yaml", ".yml", ".json")
 
 
-def near_names(name: str, names: Sequence[str]) -> str:
-    """What a message says about a name that is not there: those that are spelled like it, or the first there are."""
-    by_folded = {each.casefold(): each for each in names}
-    near = [by_folded[each] for each in difflib.get_close_matches(name.casefold(), list(by_folded), n=3)]
-    if near:
-        return f"Did you mean {' or '.join(repr(each) for each in near)}?"
-    return f"There are: {listed(names, NAMES_SHOWN)}."
+def correct_annotators(rows: SourceRows) -> None:
+    """Rename and leave out annotators. What is corrected: as the options say, else as in the run of the table."""
+    options = rows.options
+    trained = Corrections() if options.trained is None else options.trained.corrections
+    maps = {name: getattr(options, name) for name in ("map_labels", "map_annotators")}
+    maps = {name: getattr(trained, name) if each is None else read_map(each, name) for name, each in maps.items()}
+    rows.corrections = Corrections(trained.exclude, **maps)
+    if not options.wants_annotations:
+        return
+    rename(rows, ("annotator",), maps["map_annotators"], "map_annotators")
+    rows.columns["annotator"] = rows.columns["annotator"].null_where(rows.columns["annotator"].missing())
+    rows.rename("annotator", _one_spelling(rows.columns["annotator"].counts(), plain, ()), SPELLED)
+    there = {plain(name): name for name in rows.columns["annotator"].counts()}
+    names: list[tuple[str, Any]] = [(name, options.trained) for name in trained.exclude]
+    if options.exclude is not None:
+        names = _names(options.exclude, there)
+        rows.corrections = Corrections(tuple(dict.fromkeys(name for name, _ in names)), **maps)
+    left_out, absent = list[str](), list[str]()
+    for name, source in names:
+        both = (plain(name), plain(name + (options.order_suffix or "")))
+        left_out += (matching := [there[key] for key in both if key in there])
+        if not matching and source is None:
+            hint = other_name(name, there, {}) or f"There are: {listed(list(there), NAMES_SHOWN)}."
+            raise rows.source.error(f'`exclude="{name}"`: there is no such annotator. {hint}')
+        absent += [name] if not matching and options.exclude is not None else []
+    if absent:
+        shown = listed(absent, NAMES_SHOWN)
+        rows.ledger.warn(f"`exclude`: the file names {len(absent):,} who are not among the annotators: {shown}.")
+    if left_out and options.exclude is None and options.trained is not None:
+        shown = listed(left_out, NAMES_SHOWN)
+        rows.ledger.warn(f"left out as in the run {options.trained.run}: {shown}. Name others with `exclude`.")
+    _exclude(rows, list(dict.fromkeys(left_out)))
 
 
-def _found(name: str, names: Collection[str], by_plain: Mapping[str, str]) -> str | None:
-    """The name as it is among the names: itself, or else the one with other spaces or another 1.0."""
-    return name if name in names else by_plain.get(plain(name))
-
-
-# ---------------------------------------------------------------- annotators
-
-
-def exclude_annotators(
-    rows: SourceRows, exclude: Sequence[str | Path] | str | Path, suffix: str | None = None
-) -> tuple[str, ...]:
-    """Leave out the annotations of these annotators. An item that nobody else labelled goes too, unless it has gold.
-
-    Each entry is an annotator's name or a file of names (see `read_names`): a text is a file where no annotator is
-    called so. A name that is not there is an error, and where it comes from a file a warning. With `suffix`, those
-    called NAME + `suffix` go with NAME. Returns the names; a blank one is nobody.
-    """
-    if not rows.wants_annotations:
-        return ()
-    column = rows.columns["annotator"]
-    texts = column.values.to_pylist()
-    code_of = {text: code for code, text in enumerate(texts)}
-    by_plain = {plain(text): text for text in texts}
-    codes: dict[int, None] = {}
-    absent: dict[Path, list[str]] = {}
-    named = _names([exclude] if isinstance(exclude, str | Path) else exclude, {*code_of, *by_plain})
-    for name, file in named:
-        both = (name, name + suffix) if suffix else (name,)
-        there = [found for each in both if (found := _found(each, code_of, by_plain)) is not None]
-        if not there and file is None:
-            raise rows.source.error(f'`exclude="{name}"`: there is no such annotator. {near_names(name, texts)}')
-        if not there and file is not None:
-            absent.setdefault(file, []).append(name)
-        codes.update(dict.fromkeys(code_of[each] for each in there))
-    for path, names in absent.items():
-        shown = listed(names, NAMES_SHOWN)
-        rows.ledger.warn(f"`exclude`: {path} names {len(names):,} who are not among the annotators: {shown}.")
-    for code in codes:
-        rows.record(f"{EXCLUDED}: {texts[code]}", column.codes == code)
-    excluded = np.isin(column.codes, list(codes))
+def _exclude(rows: SourceRows, names: Sequence[str]) -> None:
+    """Leave out the annotations of these annotators. An item that nobody else labelled goes too, unless it has gold."""
+    for name in names:
+        rows.record(f"{EXCLUDED}: {name}", rows.columns["annotator"].where([name]))
+    excluded = rows.columns["annotator"].where(names)
     if excluded.all() and len(excluded):
         raise rows.source.error("`exclude` leaves nobody: every annotation is by an excluded annotator.")
-    has_gold = ~rows.columns["gold"].missing(label=True) if "gold" in rows.columns else np.zeros(len(rows), bool)
+    has_gold = np.zeros(len(rows), dtype=bool)
+    if "gold" in rows.columns:
+        has_gold = ~rows.columns["gold"].missing(label=True)
     for role in ("annotator", "label"):
         rows.columns[role] = rows.columns[role].null_where(excluded)
     rows.annotated = rows.annotated & ~excluded
     rows.leave_out(excluded & ~has_gold)
-    return tuple(dict.fromkeys(name for name, _ in named))
 
 
-def _names(exclude: Sequence[str | Path], annotators: Collection[str]) -> list[tuple[str, Path | None]]:
-    """Each name, with the file that it comes from."""
-    names: list[tuple[str, Path | None]] = []
-    for entry in exclude:
-        if not str(entry).strip():
-            continue
-        if isinstance(entry, str) and (entry in annotators or not os.path.isfile(entry)):
-            names.append((entry, None))
+def _names(exclude: Sequence[str | Path] | str | Path, annotators: Collection[str]) -> list[tuple[str, Any]]:
+    """Each name to be left out with the file it comes from: an entry is a file where no annotator is called so.
+
+    A file has a name on each line, or is a table with the column `annotator`.
+    """
+    names: list[tuple[str, Any]] = []
+    for entry in [exclude] if isinstance(exclude, str | Path) else exclude:
+        path = Path(entry)
+        if isinstance(entry, str) and (plain(entry) in annotators or not os.path.isfile(entry)):
+            names += [(entry, None)] if entry.strip() else []
+        elif path.suffix.lower() in TABLES:
+            names += [(name, path) for name in _text_columns(path, ["annotator"], "exclude")[0] if name]
         else:
-            names += [(name, Path(entry)) for name in read_names(Path(entry))]
+            try:
+                lines = path.read_text(encoding="utf-8-sig").splitlines()
+            except (OSError, UnicodeDecodeError) as error:
+                raise RealmError(f"`exclude`: {path} cannot be read ({error}).") from None
+            names += [(line.strip(), path) for line in lines if line.strip()]
     return names
-
-
-def read_names(path: Path) -> list[str]:
-    """The annotators that a file names: one on each line, or the column `annotator` of a table."""
-    from realm.data.readers.files import SUFFIXES
-
-    if path.suffix.lower() in SUFFIXES:
-        return [name for name in _text_columns(path, ["annotator"], "exclude")[0] if name]
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise RealmError(f"`exclude`: {path} cannot be read ({getattr(error, 'strerror', None) or error}).") from None
-    return [line.strip() for line in lines if line.strip()]
 
 
 def _text_columns(path: Path, names: Sequence[str], argument: str) -> list[list[str | None]]:
@@ -132,130 +114,97 @@ def _text_columns(path: Path, names: Sequence[str], argument: str) -> list[list[
     return [as_text(table.column(name), name, Source(str(path))).to_pylist() for name in names]
 
 
-# ---------------------------------------------------------------- names that are changed
-
-
 def read_map(names: Mapping[Any, Any] | str | Path, argument: str) -> dict[str, str]:
     """The name that each spelling stands for, from a mapping or from a file.
 
     A file is YAML or JSON with `spelling: name` entries, or a table with the columns `from` and `to`.
     """
     where, what = f"`{argument}`", argument.removeprefix("map_").removesuffix("s")
+    entries: Iterable[tuple[Any, Any]]
     if isinstance(names, Mapping):
-        entries = list(names.items())
-    else:
-        path = Path(names)
+        entries = names.items()
+    elif not os.path.isfile(names):
+        raise RealmError(f"{where}: {names}: there is no such file.")
+    elif (path := Path(names)).suffix.lower() in (".yaml", ".yml", ".json"):
+        content = read_yaml(path, TextLoader)
         where = f"{where}: {path}"
-        if not os.path.isfile(path):
-            raise RealmError(f"{where}: there is no such file.")
-        if path.suffix.lower() in MAPPINGS:
-            content = read_yaml(path, TextLoader)
-            if not isinstance(content, dict):
-                raise RealmError(f"{where}: must hold `spelling: {what}` entries.")
-            entries = list(content.items())
-        else:
-            entries = list(zip(*_text_columns(path, [FROM, TO], argument), strict=True))
+        if not isinstance(content, dict):
+            raise RealmError(f"{where}: must hold `spelling: {what}` entries.")
+        entries = content.items()
+    else:
+        where = f"{where}: {path}"
+        entries = zip(*_text_columns(path, ["from", "to"], argument), strict=True)
     mapping: dict[str, str] = {}
     for old, new in ((cell_text(old) or "", new) for old, new in entries):
         name = None if isinstance(new, list | dict | tuple) else cell_text(new)
         if name is None or not name.strip():
-            other = "no answer is left out with `unanswered`" if what == "label" else "left out goes to `exclude`"
-            raise RealmError(
-                f"{where}: {old!r} has no {what} to become. Name one {what} for each spelling; what is {other}."
-            )
+            raise RealmError(f"{where}: {old!r} has no {what} to become. What is none goes to {REMEDIES[argument]}.")
         if mapping.setdefault(old, name) != name:
             raise RealmError(f"{where}: {old!r} is to become {mapping[old]!r} and {name!r}. Keep one of them.")
-    for old, new in mapping.items():
-        if mapping.get(new, new) != new:
-            raise RealmError(
-                f"{where}: {old!r} becomes {new!r}, and that becomes {mapping[new]!r}. Name the last {what} for both."
-            )
+    if chains := [old for old, new in mapping.items() if mapping.get(new, new) != new]:
+        raise RealmError(f"{where}: {chains[0]!r} becomes {mapping[chains[0]]!r}, which is renamed too. Name the last.")
     return mapping
 
 
-def rename(rows: SourceRows, roles: Sequence[str], mapping: Mapping[str, str], warn: bool = True) -> None:
-    """Change the names in these columns; 1.0 is changed where 1 is named. With `warn`, what occurs nowhere is told."""
+def rename_labels(rows: SourceRows) -> None:
+    """Change labels and gold as `map_labels` says."""
+    rename(rows, ("label", "gold"), rows.corrections.map_labels, "map_labels")
+
+
+def rename(rows: SourceRows, roles: Sequence[str], mapping: Mapping[str, str], argument: str) -> None:
+    """Change the names in these columns; 1.0 is changed where 1 is named. What occurs nowhere is warned of."""
     by_plain = {plain(old): old for old in mapping}
-    entry: dict[str, str] = {}
-    spellings: list[str] = []
-    for role in roles if mapping else ():
-        if role not in rows.columns:
-            continue
-        column = rows.columns[role]
-        spellings += column.values.to_pylist()
-        of_column = {text: old for text in column.values.to_pylist() if (old := _found(text, mapping, by_plain))}
-        entry |= of_column
-        for code, text in enumerate(column.values.to_pylist()):
-            if text in of_column and mapping[of_column[text]] != text:
-                rows.record(f"{role} {text!r} read as {mapping[of_column[text]]!r}", column.codes == code)
-        new = {text: mapping[old] for text, old in of_column.items()}
-        rows.columns[role], _ = column.renamed(lambda text, new=new: new.get(text, text))  # type: ignore[misc]
-    if warn and rows.wants_annotations and (absent := [old for old in mapping if old not in entry.values()]):
-        argument = "map_annotators" if "annotator" in roles else "map_labels"
-        rows.ledger.warn(
-            f"`{argument}` names {roles[0]}s that do not occur: {listed([repr(old) for old in absent], NAMES_SHOWN)}. "
-            f"{near_names(absent[0], spellings)}"
-        )
-
-
-# ---------------------------------------------------------------- spellings that are one
-
-
-def fold_annotators(rows: SourceRows) -> None:
-    """Make one annotator of ` ann ` and `ann`, and of 1 and 1.0."""
-    if not rows.wants_annotations:
-        return
-    column = rows.columns["annotator"].null_where(rows.columns["annotator"].missing())
-    spelling = _one_spelling(column.occurring(), column.counts(), plain, ())
-    rows.columns["annotator"], changed = column.renamed(lambda text: spelling.get(text, text))
-    rows.record(SPELLED, changed)
+    absent, spellings = set(mapping), list[str]()
+    for role in roles:
+        for text in list(rows.columns[role].counts()) if role in rows.columns and mapping else ():
+            spellings.append(text)
+            old = text if text in mapping else by_plain.get(plain(text))
+            absent.discard(old or "")
+            if old is not None and mapping[old] != text:
+                rows.rename(role, {text: mapping[old]}, f"{role} {text!r} read as {mapping[old]!r}")
+    if absent and rows.options.wants_annotations and getattr(rows.options, argument) is not None:
+        shown = [repr(old) for old in mapping if old in absent]
+        hint = other_name(next(old for old in mapping if old in absent), spellings, {})
+        message = f"`{argument}` names {roles[0]}s that do not occur: {listed(shown, NAMES_SHOWN)}. {hint}"
+        rows.ledger.warn(message.rstrip())
 
 
 def warn_of_look_alikes(rows: SourceRows, annotators: Sequence[str]) -> None:
     """Say which annotators are probably one, written in several ways: each is judged by a part of their labels."""
     if twins := look_alikes(annotators):
-        shown = "; ".join(" and ".join(map(repr, group)) for group in twins[:TWINS_SHOWN])
-        rows.ledger.warn(
-            f"annotators whose names look alike are taken for different ones: {shown}"
-            f"{', ...' * (len(twins) > TWINS_SHOWN)}. If they are the same, give them one name with `map_annotators`."
-        )
+        shown = listed([" and ".join(map(repr, group)) for group in twins], NAMES_SHOWN)
+        message = f"annotators whose names look alike are taken for different ones: {shown}."
+        rows.ledger.warn(f"{message} If they are the same, give them one name with `map_annotators`.")
 
 
-def fold_labels(rows: SourceRows, known: Collection[str]) -> None:
-    """Make one label of those that differ only in case or in spaces. The `known` ones stay as they are.
+def fold_labels(rows: SourceRows) -> None:
+    """Make one label of those that differ only in case or in spaces. Listed ones stay as they are.
 
-    Where items list their own options labels are found among these.
+    Gold is spelled as the labels are. Where items list their own options labels are found among these.
     """
-    if rows.options is not None:
+    if rows.options.exact_labels or "options" in rows.columns:
         return
-    only = {folded(group[0]): group[0] for group in groups(list(known), folded) if len(group) == 1}
+    known = {*rows.known, *rows.corrections.map_labels.values()}
+    only = {folded(group[0]): group[0] for group in groups(sorted(known), folded) if len(group) == 1}
     for role in ("label", "gold"):
         if role not in rows.columns:
             continue
-        column = rows.columns[role]
-        texts = column.occurring()
-        spelling = _one_spelling(texts, column.counts(), folded, known)
-        for text in texts:
-            if text is not None and text not in known and folded(text) in only:
-                spelling[text] = only[folded(text)]
-        rows.columns[role], changed = column.renamed(lambda text, spelling=spelling: spelling.get(text, text))  # type: ignore[misc]
-        shown = listed([f"{old!r} as {new!r}" for old, new in spelling.items() if old != new], NAMES_SHOWN)
-        rows.record(
-            f"{role} in another case or spacing, read as one: {shown} (`exact_labels` keeps them apart)", changed
-        )
-        if role == "label":  # gold is spelled as the labels are, which are not told by it
-            for new in rows.columns[role].occurring():
-                if new is not None:
-                    only.setdefault(folded(new), new)
+        counts = rows.columns[role].counts()
+        spelling = _one_spelling(counts, folded, known)
+        spelling |= {text: only[folded(text)] for text in counts if text not in known and folded(text) in only}
+        changed = [f"{old!r} as {new!r}" for old, new in spelling.items() if old != new]
+        reason = f"{role} in another case or spacing, read as one: {listed(changed, NAMES_SHOWN)}"
+        rows.rename(role, spelling, f"{reason} (`exact_labels` keeps them apart)")
+        if role == "label":
+            only = {folded(label): label for label in rows.columns[role].counts()} | only
 
 
 def _one_spelling(
-    texts: Sequence[str | None], counts: Codes, key: Callable[[str], str], known: Collection[str]
-) -> dict[str, str]:
+    counts: Mapping[str, int], key: Callable[[str], str], known: Collection[str]
+) -> dict[str, str | None]:
     """The spelling of each text that is not `known`: the most frequent of those with one key, without spaces around."""
-    count_of = {text: int(count) for text, count in zip(texts, counts, strict=True) if text is not None}
-    spelling = {}
-    for group in groups([text for text in count_of if text not in known], key):
-        best = max(group, key=lambda text: (count_of[text], text == plain(text)))
+    spelling: dict[str, str | None] = {}
+    for group in groups([text for text in counts if text not in known], key):
+        best = max(group, key=lambda text: (counts[text], text == plain(text)))
         spelling.update(dict.fromkeys(group, plain(best) if key is plain and len(group) > 1 else best.strip(BLANKS)))
     return spelling

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from realm.data.columns import list_lengths
-from realm.data.read_options import ReadArguments, ReadOptions, completes
+from realm.data.read_options import ReadOptions, completes
 from realm.display import ROWS, counted, notebook_html
 from realm.errors import RealmError
 
@@ -80,15 +80,10 @@ class Items:
     item_tasks: Ints
     tasks: tuple[Task, ...]
 
-    # ---------------------------------------------------------------- building
-
     @classmethod
     @completes
     def read(
-        cls,
-        path: str | Path | Sequence[str | Path],
-        read_options: ReadOptions | None = None,
-        **arguments: Unpack[ReadArguments],
+        cls, path: str | Path | Sequence[str | Path], read_options: ReadOptions | None = None, **arguments: Any
     ) -> Items:
         """Read the items of a file, or of several that are one table; see `Annotations.read`."""
         from realm.data.readers import read_items
@@ -103,7 +98,7 @@ class Items:
         read_options: ReadOptions | None = None,
         *,
         source: str = "the table",
-        **arguments: Unpack[ReadArguments],
+        **arguments: Any,
     ) -> Items:
         """Build from a DataFrame; rows with equal ids (or else equal texts) are one item."""
         from realm.data.readers import read_table
@@ -122,35 +117,23 @@ class Items:
         if isinstance(texts, str):
             raise RealmError("`texts` is one string: give a list of texts.")
         for position, text in enumerate(texts):
-            if not isinstance(text, str):
-                raise RealmError(f"`texts`: every text must be a string; text {position + 1} is {text!r}.")
-        if blank := [position for position, text in enumerate(texts) if not text.strip()]:
-            raise RealmError(f"`texts`: text {blank[0] + 1} is blank; take it out.")
+            if not isinstance(text, str) or not text.strip():
+                raise RealmError(
+                    f"`texts`: every text must be a string, and not blank; text {position + 1} is {text!r}."
+                )
         names = [each.name for each in tasks]
-        if task is None and len(names) != 1:
-            raise RealmError(f"`task`: name the task of the texts; there are {len(names)}: {', '.join(names)}.")
-        if task is not None and task not in names:
-            raise RealmError(f"`task={task}`: there is no such task. There are: {', '.join(names)}.")
+        if task not in names and (task is not None or len(names) != 1):
+            raise RealmError(f"`task={task}`: name the task of the texts. There are: {', '.join(names)}.")
         index = 0 if task is None else names.index(task)
         if tasks[index].labels is None:
-            raise RealmError(
-                f"the items of task '{names[index]}' list their own options, which texts alone do not have. "
-                "Give a table that has them, or build them with `Items.from_pandas`."
-            )
+            message = "list their own options, which texts alone do not have. Give a table that has them"
+            raise RealmError(f"the items of task '{names[index]}' {message}, or use `Items.from_pandas`.")
         try:
             column = pa.array(list(texts), pa.large_string())
         except UnicodeEncodeError as error:
             raise RealmError(f"`texts`: a text is not valid Unicode: {error.reason}.") from None
-        return cls(
-            ids=pa.array([str(position) for position in range(len(texts))], pa.large_string()),
-            texts=column,
-            contexts=None,
-            options=None,
-            item_tasks=np.full(len(texts), index, dtype=np.int32),
-            tasks=tuple(tasks),
-        )
-
-    # ---------------------------------------------------------------- reading
+        ids = pa.array(map(str, range(len(texts))), pa.large_string())
+        return cls(ids, column, None, None, np.full(len(texts), index, dtype=np.int32), tuple(tasks))
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -215,8 +198,6 @@ class Items:
                 digest.update(repr(value).encode("utf-8", "surrogatepass"))
         digest.update(repr(self.tasks).encode("utf-8", "surrogatepass"))
         return digest.hexdigest()
-
-    # ---------------------------------------------------------------- operations
 
     def take(self, items: npt.NDArray[np.integer[Any]]) -> Items:
         """These items (by index, in this order)."""

@@ -2,44 +2,33 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+import csv
+import io
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from realm.data.annotations import UNKNOWN
-from realm.data.columns import Codes, Mask
+from realm.data.columns import Codes, Mask, encode
 from realm.data.items import Task
-from realm.data.options import read_labels
-from realm.data.read_options import LabelForm
+from realm.data.options import read_choices
 from realm.data.roles import listed
-from realm.errors import RealmError
-
-if TYPE_CHECKING:
-    from realm.data.rows import SourceRows
+from realm.data.rows import SourceRows
 
 LABELS_SHOWN = 20
 """Labels that a message lists: the whole of a usual label set."""
-LabelSet = tuple[str, ...] | None
-_NAME = re.compile(r'\s*(?:"((?:[^"]|"")*)"\s*|([^,]*))(,|\Z)')
-_NEEDS_QUOTES = re.compile(r'[,"]|^\s|\s$|^$')
 
 
 def split_list(text: str) -> list[str]:
-    """Comma separated names, without the spaces around them; one in double quotes may have commas and spaces.
+    """Comma separated names, without the spaces around them; one in double quotes may have commas.
 
     Examples:
         >>> split_list('neg, "so, so", pos')
         ['neg', 'so, so', 'pos']
     """
-    names, position, comma = [], 0, ","
-    while comma and (match := _NAME.match(text, position)):
-        quoted, plain, comma = match.groups()
-        names.append(plain.strip() if quoted is None else quoted.replace('""', '"'))
-        position = match.end()
-    return names
+    return [name.strip() for name in next(csv.reader([text], skipinitialspace=True), [])]
 
 
 def join_list(names: Iterable[str]) -> str:
@@ -49,7 +38,9 @@ def join_list(names: Iterable[str]) -> str:
         >>> join_list(["neg", "so, so"])
         'neg,"so, so"'
     """
-    return ",".join('"' + name.replace('"', '""') + '"' if _NEEDS_QUOTES.search(name) else name for name in names)
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(names)
+    return text.getvalue()
 
 
 def sorted_labels(labels: Sequence[str]) -> tuple[str, ...]:
@@ -69,127 +60,107 @@ class LabelNumbers:
     gold: Codes | None
 
 
-def number_labels(
-    rows: SourceRows,
-    task_of_row: Codes,
-    task_names: Sequence[str],
-    labels: Sequence[str] | None,
-    tasks: Sequence[Task] | None,
-    label_form: LabelForm,
-) -> LabelNumbers:
+def number_labels(rows: SourceRows, task_of_row: Codes, task_names: Sequence[str]) -> LabelNumbers:
     """Number the labels and gold of the rows. `task_of_row` (rows,) indexes `task_names`.
 
-    Rows that list options are read against these, the others against the label set of their task: that of `tasks`, or
-    `labels`, or the labels that the task's annotations give, sorted.
+    Rows that list options are read against these, the others against the label set of their task: that of the run, or
+    the one that is listed, or the labels that the task's annotations give, sorted.
     """
-    own = np.zeros(len(rows), bool) if rows.options is None else np.asarray(rows.options.is_valid())
-    present = {"label": rows.annotated}
+    own = rows.columns["options"].codes >= 0 if "options" in rows.columns else np.zeros(len(rows), dtype=bool)
+    lists_options = _lists_options(rows, own, task_of_row, task_names)
+    given = {"label": rows.annotated}
     if "gold" in rows.columns:
-        present["gold"] = rows.columns["gold"].is_valid()
-    lists_options = _lists_options(rows, own, task_of_row, task_names, tasks)
+        given["gold"] = rows.columns["gold"].codes >= 0
+    tasks = rows.options.tasks
     if tasks is None:
-        label_sets = _label_sets(rows, present, own, lists_options, task_of_row, task_names, labels)
-        tasks = tuple(map(Task, task_names, label_sets))
-        remedy = " If it is a label all the same, list them all with `labels`."
-        if rows.wants_annotations:
-            remedy += " If it is no answer (a tie, a refusal), leave it out with `unanswered`."
-    else:
-        remedy = ""
-    numbers = {role: np.full(len(rows), UNKNOWN, dtype=np.int64) for role in present}
-    for role, mask in present.items():
-        if (mask & own).any():
-            numbers[role][own] = read_labels(
-                rows.columns[role].text(), mask & own, rows.options, rows.numbers,
-                label_form=label_form, role=role, source=rows.source,
-            )[own]  # fmt: skip
-        if (mask & ~own).any():
-            numbers[role][mask & ~own] = _look_up(rows, role, mask & ~own, task_of_row, tasks, remedy)
+        sets: list[tuple[str, ...]] = [tuple(rows.labels or ())] * len(task_names)
+        role = (
+            "label" if rows.options.wants_annotations else "gold"
+        )  # a test table has no annotations to take them from
+        if rows.labels is not None:
+            _check_labels(rows)
+        elif role in given:
+            sets = _label_sets(rows, role, given[role] & ~own, task_of_row, task_names)
+        every = zip(task_names, sets, lists_options, strict=True)
+        tasks = [Task(name, None if lists else labels) for name, labels, lists in every]
+    numbers = {role: _numbers(rows, role, mask, own, task_of_row, tasks) for role, mask in given.items()}
     return LabelNumbers(tuple(tasks), numbers["label"], numbers.get("gold"))
 
 
-def _lists_options(
-    rows: SourceRows, own: Mask, task_of_row: Codes, task_names: Sequence[str], tasks: Sequence[Task] | None
-) -> Mask:
+def _lists_options(rows: SourceRows, own: Mask, task_of_row: Codes, task_names: Sequence[str]) -> list[bool]:
     """Which tasks' items list their own options: all items of a task do, or none. Shape (tasks,)."""
+    tasks = rows.options.tasks
     with_options = np.bincount(task_of_row[own], minlength=len(task_names)) > 0
-    expected = with_options if tasks is None else np.array([task.labels is None for task in tasks], dtype=bool)
-    if not expected.any() and not with_options.any():
-        return expected
-    without = np.bincount(task_of_row[~own], minlength=len(task_names)) > 0
-    for task, name in enumerate(task_names):
-        if expected[task] and without[task]:
-            raise rows.error(
-                (task_of_row == task) & ~own,
-                f"the items of task '{name}' list their own options, and here there are none. Name the options column "
-                "with `options`.",
-            )
-        if with_options[task] and not expected[task]:
-            message = f"the run's task '{name}' has fixed labels; leave the options out."
-            raise rows.error((task_of_row == task) & own, message)
-    return expected
+    lists = with_options if tasks is None else np.array([task.labels is None for task in tasks])
+    if (wrong := own != lists[task_of_row]).any():
+        task = task_of_row[wrong][0]
+        message = f"the run's task '{task_names[task]}' has fixed labels; leave the options out."
+        if lists[task]:
+            message = f"the items of task '{task_names[task]}' list their own options, and here there are none. "
+            message += "Name the options column with `options`."
+        raise rows.error(wrong & (task_of_row == task), message)
+    return [bool(each) for each in lists]
+
+
+def _check_labels(rows: SourceRows) -> None:
+    labels = list(rows.labels or ())
+    if len(set(labels)) < max(len(labels), 2) or not all(label.strip() for label in labels):
+        message = "two labels or more are needed, none of them blank or listed twice."
+        raise rows.source.error(f"`labels={join_list(labels)}`: {message}")
 
 
 def _label_sets(
-    rows: SourceRows,
-    present: Mapping[str, Mask],
-    own: Mask,
-    lists_options: Mask,
-    task_of_row: Codes,
-    task_names: Sequence[str],
-    labels: Sequence[str] | None,
-) -> list[LabelSet]:
-    """The label set of each task; None where its items list their own options."""
-    if labels is not None:
-        _check_labels(labels, str(rows.source))
-        return [None if listed else tuple(labels) for listed in lists_options]
-    # A test table on its own has no annotations to take the labels from, and nothing is trained on it.
-    role = "label" if rows.wants_annotations else "gold"
-    if role not in rows.columns:
-        return [None if listed else () for listed in lists_options]
-    column, mask = rows.columns[role], present[role] & ~own
-    texts = column.values.to_pylist()
-    occurs = np.zeros((len(task_names), max(len(texts), 1)), dtype=bool)
-    occurs[task_of_row[mask], column.codes[mask]] = True
-    label_sets: list[LabelSet] = []
-    for task, name in enumerate(task_names):
-        label_set = sorted_labels([texts[code] for code in np.flatnonzero(occurs[task])])
-        if len(label_set) == 1 and rows.wants_annotations and not lists_options[task]:
-            raise RealmError(
-                f"{rows.source}: {'' if len(task_names) == 1 else f'task {name!r}: '}every label is "
-                f"'{label_set[0]}'. There is nothing to learn from a single class. If there are others, list them "
-                "all with `labels`."
-            )
-        label_sets.append(None if lists_options[task] else label_set)
-    return label_sets
-
-
-def _check_labels(labels: Sequence[str], source: str) -> None:
-    start = f"{source}: `labels={join_list(labels)}`:"
-    if any(not label.strip() for label in labels):
-        raise RealmError(f"{start} a label is blank. Is there a comma too many?")
-    if len(set(labels)) < len(labels):
-        raise RealmError(f"{start} a label is listed twice.")
-    if len(labels) < 2:
-        raise RealmError(f"{start} two labels or more are needed.")
-
-
-def _look_up(rows: SourceRows, role: str, mask: Mask, task_of_row: Codes, tasks: Sequence[Task], remedy: str) -> Codes:
-    """The number of each label in the label set of its task, of the rows in `mask`."""
+    rows: SourceRows, role: str, mask: Mask, task_of_row: Codes, task_names: Sequence[str]
+) -> list[tuple[str, ...]]:
+    """The labels that occur in each task, sorted. Shape (tasks,)."""
     column = rows.columns[role]
-    codes, texts = column.codes, column.values.to_pylist()
-    table = np.full((len(tasks), max(len(texts), 1)), UNKNOWN, dtype=np.int64)
-    for index, task in enumerate(tasks):
-        position = {label: number for number, label in enumerate(task.labels or ())}
-        table[index, : len(texts)] = [position.get(text, UNKNOWN) for text in texts]
-    numbers = table[task_of_row[mask], codes[mask]]
-    if (unknown := np.flatnonzero(mask)[numbers == UNKNOWN]).size:
-        row = int(unknown[0])
-        task = tasks[task_of_row[row]]
-        names = task.labels or ()
-        names_text = listed(names, LABELS_SHOWN) if names else ""
-        of_task = "" if len(tasks) == 1 else f" of task '{task.name}'"
-        raise rows.error(
-            unknown[codes[unknown] == codes[row]],
-            f"the {role} '{column.at(row)}' is not among the labels{of_task}: {names_text}.{remedy}",
-        )
-    return np.asarray(numbers)
+    labels: list[list[str]] = [[] for _ in task_names]
+    for pair in encode(pa.array(task_of_row[mask] * len(column.values) + column.codes[mask]))[1].to_pylist():
+        labels[pair // len(column.values)].append(column.values[pair % len(column.values)])
+    for name, of_task in zip(task_names, labels, strict=True):
+        if len(of_task) == 1 and rows.options.wants_annotations:
+            raise rows.source.error(
+                f"{'' if len(task_names) == 1 else f'task {name!r}: '}every label is '{of_task[0]}'. There is nothing "
+                "to learn from a single class. If there are others, list them all with `labels`."
+            )
+    return [sorted_labels(of_task) for of_task in labels]
+
+
+def _numbers(rows: SourceRows, role: str, mask: Mask, own: Mask, task_of_row: Codes, tasks: Sequence[Task]) -> Codes:
+    """The place of each label in its item's options or in the label set of its task; -1 without. Shape (rows,)."""
+    numbers = np.full(len(rows), UNKNOWN, dtype=np.int64)
+    form = rows.long.label_form if rows.options.label_form == "auto" else rows.options.label_form
+    for with_own in (True, False):
+        here = np.flatnonzero(mask & (own == with_own))
+        if not len(here):
+            continue
+        column = rows.columns[role]
+        where = rows.columns["options"].codes if with_own else task_of_row
+        # each pair of a label and what it is looked up in once
+        pair_of_row, codes = encode(pa.array(where[here] * len(column.values) + column.codes[here]))
+        places, labels = np.divmod(np.asarray(codes), len(column.values))
+        texts = [column.values[label] for label in labels]
+        if with_own:
+            options = [rows.columns["options"].values[place] for place in places]
+            of_pair, wrong, message = read_choices(list(zip(options, texts, strict=True)), form)
+        else:
+            of_pair, wrong, message = _look_up([tasks[place] for place in places], texts)
+            if wrong is not None and rows.options.tasks is None:
+                message += " If it is a label all the same, list them all with `labels`."
+                message += " If it is no answer (a tie, a refusal), leave it out with `unanswered`."
+        if wrong is not None:
+            raise rows.error(here[pair_of_row == wrong], f"the {role} '{texts[wrong]}' {message}")
+        numbers[here] = np.array(of_pair, dtype=np.int64)[pair_of_row]
+    return numbers
+
+
+def _look_up(tasks: Sequence[Task], labels: Sequence[str]) -> tuple[list[int], int | None, str]:
+    """The place of each label in the label set of its task; and which has none first, and what is wrong."""
+    places = {task: {name: place for place, name in enumerate(task.labels or ())} for task in tasks}
+    numbers = [places[task].get(label, UNKNOWN) for task, label in zip(tasks, labels, strict=True)]
+    if UNKNOWN not in numbers:
+        return numbers, None, ""
+    task = tasks[wrong := numbers.index(UNKNOWN)]
+    of_task = "" if len(places) == 1 else f" of task '{task.name}'"
+    names = listed(task.labels, LABELS_SHOWN) if task.labels else ""
+    return numbers, wrong, f"is not among the labels{of_task}: {names}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 from realm.data.source import Source
@@ -15,9 +16,8 @@ ROWS_KEPT = 20
 class Ledger:
     """Counts of dropped or changed rows by reason, with the first rows of each, and warnings in words.
 
-    Row numbers are those of the source: the first record is row 1 (a header is not a record). Where several files were
-    read as one table, rows are numbered through them, and `source` knows the files. `format` is the format that the
-    source was read as, `file` the name of the file or files.
+    Rows are numbered from 1, through all files where several were read as one table; `source` knows the files.
+    `format` is what the source was read as, `file` the name of the file or files.
 
     Examples:
         >>> ledger = Ledger()
@@ -45,9 +45,7 @@ class Ledger:
             self.warnings.append(message)
 
     def copy(self) -> Ledger:
-        """A ledger with the same entries, to which more can be added."""
-        rows = {reason: list(numbers) for reason, numbers in self.rows.items()}
-        return Ledger(dict(self.counts), rows, list(self.warnings), self.format, self.source, self.file)
+        return deepcopy(self)
 
     def reasons(self) -> str:
         """The counts in one line, for a message."""
@@ -55,10 +53,10 @@ class Ledger:
 
     def places(self, reason: str) -> list[str]:
         """The rows that are listed under a reason, with their file where there are several."""
-        has_files = self.source is not None and self.source.files
-        return [self.source.place([row]) if has_files else str(row) for row in self.rows.get(reason, [])]  # type: ignore[union-attr]
+        rows, source = self.rows.get(reason, []), self.source
+        return [source.place([row]) if source is not None and source.files else str(row) for row in rows]
 
     def as_dict(self) -> Mapping[str, object]:
-        has_files = self.source is not None and self.source.files
-        rows: Mapping[str, object] = {r: self.places(r) for r in self.rows} if has_files else self.rows
+        several = self.source is not None and self.source.files
+        rows = {reason: self.places(reason) if several else rows for reason, rows in self.rows.items()}
         return {"dropped": self.counts, "rows": rows, "warnings": self.warnings}

@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from realm.data.columns import Mask
 from realm.data.items import Items
-
-Key = tuple[str, str, str, tuple[str, ...] | None]
+from realm.data.spelling import folded
 
 
 def shown_in(items: Items, others: Items) -> Mask:
     """Which of the items show what one of the others does, but for case and spaces. Shape (items,).
 
-    Compared are the task, the text, the context and the options that an item lists for itself: one hypothesis under
-    two premises is two items.
+    Compared are task, text, context and the options that an item lists: one hypothesis under two premises is two items.
     """
     known = set(_keys(others))
-    return np.fromiter((key in known for key in _keys(items)), dtype=bool, count=len(items))
+    return np.array([key in known for key in _keys(items)], dtype=bool)
 
 
-def _keys(items: Items) -> list[Key]:
-    names = [task.name for task in items.tasks]
-    listed = [None] * len(items) if items.options is None else items.options.to_pylist()
-    return [
-        (
-            names[task],
-            _normalised(item.text),
-            _normalised(item.context or ""),
-            None if own is None else tuple(sorted(map(_normalised, own))),
-        )
-        for task, item, own in zip(items.item_tasks.tolist(), items, listed, strict=True)
-    ]
-
-
-def _normalised(text: str) -> str:
-    return " ".join(text.casefold().split())
+def _keys(items: Items) -> Iterator[tuple[object, ...]]:
+    own = [None] * len(items) if items.options is None else items.options.to_pylist()
+    for task, item, options in zip(items.item_tasks, items, own, strict=True):
+        options = options and tuple(sorted(map(folded, options)))
+        yield items.tasks[task].name, folded(item.text), folded(item.context or ""), options

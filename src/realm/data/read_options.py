@@ -5,13 +5,11 @@ This module imports neither numpy nor pyarrow, so that help is quick.
 
 from __future__ import annotations
 
-import functools
 import inspect
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from realm.data.roles import ANNOTATION_ROLES, OWN_NAMES, REMEMBERED, ROLES, TrainedColumns, check_word
 from realm.errors import RealmError, other_name
@@ -26,13 +24,12 @@ LabelForm = Literal["auto", "index", "letter", "text"]
 Multi = Literal["first", "drop"]
 Names = Sequence[str] | str
 """Names as a list, or as one text with commas between them."""
-WORDS: Mapping[str, tuple[str | None, ...]] = {
-    "multi": (None, "first", "drop"),
-    "missing": (None, "error", "drop"),
-    "repeats": (None, "keep", "last"),
-    "rejected": ("drop", "keep"),
-    "label_form": ("auto", "index", "letter", "text"),
+WORDS: dict[str, tuple[str, ...]] = {
+    "multi": ("first", "drop"),
+    "missing": ("error", "drop"),
+    "repeats": ("keep", "last"),
 }
+WORDS |= {"rejected": ("drop", "keep"), "label_form": ("auto", "index", "letter", "text")}
 """What these options can be."""
 LISTS = ("labels", "wide", "ignore", "unanswered")
 REST = "rest"
@@ -42,19 +39,9 @@ NO_FLAG = ""
 
 def _option(help: str, *, default: Any = None, typed: Any = str, flag: str | None = None) -> Any:
     """A field with the help, the type and the name of its flag, in the words of `realm.training.settings.setting`."""
-    bounds = dict.fromkeys(("choices", "minimum", "maximum", "above"))
-    return field(
-        default=default,
-        metadata={
-            "help": help,
-            "panel": "Reading the table",
-            "flag": flag,
-            "typed": typed | None if default is None else typed,
-            "words": (),
-            "changes_results": True,
-            **bounds,
-        },
-    )
+    metadata: dict[str, Any] = dict.fromkeys(("choices", "minimum", "maximum", "above"))
+    metadata |= {"help": help, "panel": "Reading the table", "flag": flag, "words": (), "changes_results": True}
+    return field(default=default, metadata=metadata | {"typed": typed | None if default is None else typed})
 
 
 @dataclass(frozen=True)
@@ -70,20 +57,13 @@ class ReadOptions:
     created_at: str | None = _option("Column with the time of the annotation.")
     lead_time: str | None = _option("Column with the seconds that the annotation took.")
     weight: str | None = _option("Column with how much the annotation counts; without it, 1 for all.")
-    group: str | None = _option(
-        "Column with the group of the annotator, such as people and models: annotators with few labels are drawn to "
-        "the mean of their group."
-    )
+    group: str | None = _option("Column with the group of the annotator, such as person or model, for a prior each.")
     task: str | None = _option("Column with the task, where there are several.")
     gold: str | None = _option("Column with the true label, where it is known.")
-    item: str | None = _option(
-        "Column with the item's id; without it, task and text identify an item. A table to test on need not have it."
-    )
+    item: str | None = _option("Column with the item's id (a test table may lack it). Default: task and text.")
     options: str | None = _option("Column with the item's own options (a list), or several columns, comma separated.")
     context: str | None = _option("Column with a passage that the text refers to.")
-    labels: Names | None = _option(
-        "The label set in order, comma separated. Default: the labels of the annotations, sorted."
-    )
+    labels: Names | None = _option("The labels in order, comma separated. Default: those of the annotations, sorted.")
     exclude: Sequence[str | Path] | str | Path | None = _option(
         "Annotator to leave out, or a file of names (one on each line, or a table with a column annotator); may be "
         "repeated.",
@@ -94,20 +74,16 @@ class ReadOptions:
         typed=Path,
     )
     map_annotators: Mapping[Any, Any] | str | Path | None = _option(
-        "Annotators to rename, such as one person under two names: a file like that of labels to rename.", typed=Path
+        "Annotators to rename, in the same way.", typed=Path
     )
-    exact_labels: bool = _option(
-        "Labels that differ only in case or in the spaces around them are different labels.", default=False, typed=bool
-    )
+    exact_labels: bool = _option("Keep labels apart that differ in case or spaces only.", default=False, typed=bool)
     format: str | None = _option("Format of the file; without it, recognised by its signature.")
     wide: Names | None = _option(
-        "Columns of annotators, comma separated, for one row per item; `rest`: every column without a role."
+        "Columns of annotators for one row per item, comma separated, or `rest` for all others."
     )
-    ignore: Names | None = _option(
-        "Columns that are no annotator's, comma separated, where `rest` stands for the annotators."
-    )
+    ignore: Names | None = _option("Columns that are no annotator's, where `rest` stands for the annotators.")
     multi: Multi | None = _option(
-        "Several answers in one annotation: `first` keeps the first of them, `drop` leaves the annotation out."
+        "Several answers in one annotation: keep the `first` of them, or `drop` the annotation."
     )
     missing: Literal["error", "drop"] | None = _option(
         "Rows without a label: `drop` leaves them out (default: an error)."
@@ -116,35 +92,25 @@ class ReadOptions:
         "Several labels of one item by one annotator: `keep` all, or the `last`. Default: all of a table, the last of "
         "an export in which an answer can be changed."
     )
-    unanswered: Names | None = _option(
-        "Labels that are no answer, such as `tie,refused`, comma separated: counted, and left out."
-    )
+    unanswered: Names | None = _option("Labels that are no answer, such as `tie,refused`: counted, and left out.")
     threshold: float | None = _option(
-        "Labels are scores: two options of them, below this and from it on. The label set names the two.", typed=float
+        "Make two options of scores: below this, and from it on (`labels` names them).", typed=float
     )
     order_suffix: str | None = _option(
-        "Annotators NAME and NAME with this behind it are one judge, asked in two orders of the options."
+        "NAME and NAME with this behind it are one judge, asked in two orders of the options."
     )
-    rejected: Literal["drop", "keep"] = _option(
-        "Rejected assignments (MTurk, Toloka): `keep` reads them too.", default="drop", flag=NO_FLAG
-    )
+    rejected: Literal["drop", "keep"] = _option("`keep` reads rejected assignments too.", default="drop", flag=NO_FLAG)
     label_form: LabelForm = _option(
         "How labels point at an item's own options: `index` from 0, `letter` or `text`.", default="auto"
     )
     encoding: str | None = _option("Encoding of the text, such as cp1252. Default: UTF-8, or UTF-16 with its mark.")
     max_unpacked_gb: float | None = _option("Gigabytes that a compressed file may unpack to. Default: 2.", typed=float)
-    tasks: Sequence[Task] | None = _option(
-        "Tasks of a run: labels and tasks have the numbers they have there.", flag=NO_FLAG
-    )
+    tasks: Sequence[Task] | None = _option("Tasks of a run, whose labels keep their numbers.", flag=NO_FLAG)
     trained: TrainedColumns | None = _option("The columns of the run that the table is for.", flag=NO_FLAG)
-    optional: Collection[str] = _option(
-        "Roles whose column need not be there though it is named.", default=(), flag=NO_FLAG
-    )
+    optional: Collection[str] = _option("Roles whose named column need not be there.", default=(), flag=NO_FLAG)
     keep_rows: bool = _option("Keep the row of each annotation, as `source_rows`.", default=False, flag=NO_FLAG)
     keep_orders: bool = _option("Leave the annotators of two orders apart.", default=False, flag=NO_FLAG)
-    wants: Literal["annotations", "gold", "items"] = _option(
-        "What is read, which the function says.", default="annotations", flag=NO_FLAG
-    )
+    wants: Literal["annotations", "gold", "items"] = _option("What is read.", default="annotations", flag=NO_FLAG)
 
     @property
     def wants_annotations(self) -> bool:
@@ -184,87 +150,36 @@ class ReadOptions:
         return replace(options, **dict.fromkeys(absent)) if absent else options  # type: ignore[arg-type]
 
 
-class ReadArguments(TypedDict, total=False):
-    """The fields of `ReadOptions` as arguments, for type checkers and editors."""
-
-    text: str | None
-    annotator: str | None
-    label: str | None
-    created_at: str | None
-    lead_time: str | None
-    weight: str | None
-    group: str | None
-    task: str | None
-    gold: str | None
-    item: str | None
-    options: str | None
-    context: str | None
-    labels: Names | None
-    exclude: Sequence[str | Path] | str | Path | None
-    map_labels: Mapping[Any, Any] | str | Path | None
-    map_annotators: Mapping[Any, Any] | str | Path | None
-    exact_labels: bool
-    format: str | None
-    wide: Names | None
-    ignore: Names | None
-    multi: Multi | None
-    missing: Literal["error", "drop"] | None
-    repeats: Literal["keep", "last"] | None
-    unanswered: Names | None
-    threshold: float | None
-    order_suffix: str | None
-    rejected: Literal["drop", "keep"]
-    label_form: LabelForm
-    encoding: str | None
-    max_unpacked_gb: float | None
-    tasks: Sequence[Task] | None
-    trained: TrainedColumns | None
-    optional: Collection[str]
-    keep_rows: bool
-    keep_orders: bool
-
-
 def checked(base: ReadOptions | None, arguments: Mapping[str, Any], **fixed: Any) -> ReadOptions:
     """The options with these arguments in place of their own; what there is not, or cannot be, is refused."""
     if base is not None and not isinstance(base, ReadOptions):
         raise RealmError(f"`read_options` is {type(base).__name__}, not `ReadOptions`. Name columns: `text=...`.")
-    known = [each.name for each in fields(ReadOptions) if each.name != "wants"]
-    if unknown := [name for name in arguments if name not in known]:
-        hint = other_name(unknown[0], known, {}) or f"Columns have the roles {', '.join(ROLES)}."
+    defaults: dict[str, Any] = {each.name: each.default for each in fields(ReadOptions) if each.name != "wants"}
+    if unknown := [name for name in arguments if name not in defaults]:
+        hint = other_name(unknown[0], defaults, {}) or f"Columns have the roles {', '.join(ROLES)}."
         raise RealmError(f"`{unknown[0]}`: there is no such argument. {hint}")
-    values = dict(arguments)
+    values: dict[str, Any] = {name: defaults[name] if value is None else value for name, value in arguments.items()}
     values |= {role: str(values[role]) for role in ROLES if values.get(role) is not None}
-    defaults = {each.name: each.default for each in fields(ReadOptions)}
-    values |= {name: defaults[name] for name in ("rejected", "label_form") if name in values and values[name] is None}
     options = replace(base or ReadOptions(), **values, **fixed)
     for name, words in WORDS.items():
-        check_word(name, getattr(options, name), words)
-    limit = options.max_unpacked_gb
-    if limit is not None and not (limit > 0 and math.isfinite(limit)):
-        raise RealmError(f"`max_unpacked_gb={limit:g}`: must be a number above 0.")
-    return replace(options, **{name: _listed(getattr(options, name)) for name in LISTS})
+        check_word(name, getattr(options, name), (*words, defaults[name]))
+    if options.max_unpacked_gb is not None and not 0 < options.max_unpacked_gb < float("inf"):
+        raise RealmError(f"`max_unpacked_gb={options.max_unpacked_gb:g}`: must be a number above 0.")
+    from realm.data.label_sets import split_list  # numpy, which help of the command line does not wait for
 
-
-def _listed(names: Names | None) -> Any:
-    from realm.data.label_sets import split_list
-
-    return split_list(names) if isinstance(names, str) else names
+    for name in LISTS:
+        if isinstance(value := getattr(options, name), str):
+            options = replace(options, **{name: split_list(value)})  # type: ignore[arg-type]
+    return options
 
 
 def completes(function: F) -> F:
     """Show the arguments of `ReadOptions` in the signature of a function that passes `**arguments` on."""
-
-    @functools.wraps(function)
-    def call(*positional: Any, **named: Any) -> Any:
-        return function(*positional, **named)
-
     own = inspect.signature(function)
-    kept = [each for each in own.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    kind = inspect.Parameter.KEYWORD_ONLY
     added = [
-        inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=each.type)
-        for each in fields(ReadOptions)
-        if each.name != "wants"
+        inspect.Parameter(each.name, kind, default=each.default, annotation=each.type) for each in fields(ReadOptions)
     ]
-    call.__signature__ = own.replace(parameters=[*kept, *added])  # type: ignore[attr-defined]
-    call.__annotations__ = {**function.__annotations__, **{each.name: each.annotation for each in added}}
-    return cast(F, call)
+    shown = [*list(own.parameters.values())[:-1], *(each for each in added if each.name != "wants")]
+    function.__signature__ = own.replace(parameters=shown)  # type: ignore[attr-defined]
+    return function

@@ -1,4 +1,4 @@
-"""What each column of a table is for, its role, and which column has which."""
+"""What each column of a table is for, its role, and which column has which. Imports neither numpy nor pyarrow."""
 
 from __future__ import annotations
 
@@ -25,12 +25,10 @@ ALSO_CALLED = {"annotator": "worker"}
 """Other names by which the columns of a role are known, in tables for crowd-kit."""
 ANNOTATION_COLUMNS = tuple(OWN_NAMES.get(role, role) for role in ANNOTATION_ROLES)
 """What the columns of these roles are called where none is named for them."""
-NAMES_SHOWN = 40
-"""Columns or fields that a message lists: all of a usual table, and not the thousands of a broken one."""
-MANY_COLUMNS = 3
-"""Columns of the smallest table with a text and two annotators beside it."""
 REMEMBERED = ("text", "context", "item", "options", "task")
 """Roles whose columns a run remembers: those that say what an item is. Gold is no part of a run."""
+NAMES_SHOWN = 40
+"""Columns or fields that a message lists: all of a usual table, and not the thousands of a broken one."""
 
 
 @dataclass(frozen=True)
@@ -71,37 +69,30 @@ def resolve_columns(
     """
     columns = {}
     for role, column in options.columns(roles).items():
-        parts = _parts(role, column, names)
-        if absent := [name for name in parts if name not in names]:
-            if role in options.optional:
-                continue
-            hint = other_name(absent[0], names, {})
-            raise source.error(
-                f'`{role}="{absent[0]}"`: there is no such column. {_columns_are(names)}{f" {hint}" if hint else ""}'
-            )
-        columns[role] = column
+        absent = [name for name in _parts(role, column, names) if name not in names]
+        if not absent:
+            columns[role] = column
+        elif role not in options.optional:
+            hint = f"{_columns_are(names)} {other_name(absent[0], names, {})}".strip()
+            raise source.error(f'`{role}="{absent[0]}"`: there is no such column. {hint}')
     taken = {part for role, column in columns.items() for part in _parts(role, column, names)}
     for role in roles:
         if role in columns or not options.reads(role):
             continue
+        free = set(names) - taken | ({columns["item"]} if role == "text" and "item" in columns else set())
         for usual in (options.usual(role), ALSO_CALLED.get(role)):
-            free = taken - {columns.get("item")} if role == "text" else taken
-            if usual is not None and all(part in names and part not in free for part in _parts(role, usual, names)):
+            if usual is not None and free.issuperset(_parts(role, usual, names)):
                 columns[role] = usual
                 break
     ids_may_do = options.wants_annotations and options.trained is None and "text" not in columns
     if ids_may_do and "item" not in columns and "task" in columns and options.task is None:
         columns["item"] = columns.pop("task")
     ids_do = ids_may_do and "item" in columns
-    missing = [role for role in roles if role in options.required and role not in columns]
-    missing = [role for role in missing if role != "text" or not ids_do]
-    if missing:
+    needed = [role for role in roles if role in options.required and not (role == "text" and ids_do)]
+    if missing := [role for role in needed if role not in columns]:
         raise source.error(_absent(missing, options, names))
     if "label" in columns and columns["label"] == columns.get("gold"):
-        raise source.error(
-            f"`label` and `gold` are both the column '{columns['gold']}', but what annotators say is not "
-            "the truth. If it holds the true labels of a test table, call that column gold there."
-        )
+        raise source.error(f"`label` and `gold` are both the column '{columns['gold']}': labels are not the truth.")
     for role, column in columns.items():
         for name in _parts(role, column, names):
             if (count := list(names).count(name)) > 1:
@@ -112,18 +103,13 @@ def resolve_columns(
 def _absent(missing: Sequence[str], options: ReadOptions, names: Sequence[str]) -> str:
     """What to say where required roles have no column."""
     role, *others = missing
-    usual = options.usual(role)
-    what = f"'{usual}'"
+    what = f"'{options.usual(role)}'"
     if options.trained is not None and role in REMEMBERED:
         what += f" for the {role}, which the run {options.trained.run} was trained on"
     also = f", and likewise {' and '.join(f'`{other}`' for other in others)}" if others else ""
-    also += ", or call it gold in the table" if role == "gold" else ""
-    may_be_wide = "annotator" in missing and options.label is None and "label" not in names
     wide = ' If it has a row for each item and a column for each annotator, give `wide="rest"`.'
-    return (
-        f"there is no column {what}. {_columns_are(names)} Name the right one with `{role}`{also}."
-        f"{wide if may_be_wide and len(names) >= MANY_COLUMNS else ''}"
-    )
+    wide = wide if "annotator" in missing and options.label is None and "label" not in names and names[2:] else ""
+    return f"there is no column {what}. {_columns_are(names)} Name the right one with `{role}`{also}.{wide}"
 
 
 def split_columns(column: str, names: Collection[str]) -> list[str]:

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from realm.errors import RealmError
 
 Rows = npt.NDArray[np.int64]
-FILES_NAMED = 3
-ROWS_NAMED = 5
+SHOWN = 5
+"""Rows or files that a message names: enough to find them, few enough for one line."""
 
 
 @dataclass(frozen=True)
@@ -32,34 +32,24 @@ class Source:
     @classmethod
     def joined(cls, names: Sequence[str], counts: Sequence[int]) -> Source:
         """Several files as one table; `counts` is how many rows each has. Shapes (files,)."""
-        if len(names) > FILES_NAMED:
-            name = f"{', '.join(names[: FILES_NAMED - 1])} and {len(names) - FILES_NAMED + 1} more files"
-        else:
-            name = f"{', '.join(names[:-1])} and {names[-1]}"
+        last = names[-1] if len(names) <= SHOWN else f"{len(names) - SHOWN + 1} more files"
+        name = f"{', '.join(names[: min(len(names), SHOWN) - 1])} and {last}"
         return cls(name, tuple(names), tuple(np.cumsum([0, *counts[:-1]]).tolist()))
 
     def __str__(self) -> str:
         return self.name
 
-    def locate(self, row: int) -> tuple[str, int]:
-        """The file of a row, and its number there."""
-        if not self.files:
-            return self.name, int(row)
-        index = int(np.searchsorted(self.starts, row, side="left")) - 1
-        return self.files[index], int(row) - self.starts[index]
-
     def place(self, rows: Sequence[int] | Rows) -> str:
         """Where these rows are, as a message begins: "labels.csv, rows 3, 8 and 12 more"."""
-        located = [self.locate(int(row)) for row in rows]
-        here = [str(number) for name, number in located if name == located[0][0]]
-        if len(here) == 1:
-            text = f"row {here[0]}"
-        else:
-            more = f" and {len(here) - ROWS_NAMED:,} more" if len(here) > ROWS_NAMED else ""
-            text = f"rows {', '.join(here[:ROWS_NAMED])}{more}"
-        others = len({name for name, _ in located}) - 1
-        elsewhere = f" (and rows of {others} more file{'s' * (others > 1)})" if others else ""
-        return f"{located[0][0]}, {text}{elsewhere}"
+        of_file: dict[str, list[str]] = {}
+        for row in rows:
+            index = int(np.searchsorted(self.starts, row)) - 1
+            name, start = (self.files[index], self.starts[index]) if self.files else (self.name, 0)
+            of_file.setdefault(name, []).append(str(int(row) - start))
+        (name, numbers), *others = of_file.items()
+        more = f" and {len(numbers) - SHOWN:,} more" if len(numbers) > SHOWN else ""
+        elsewhere = f" (and rows of {len(others)} more file{'s' * (len(others) > 1)})" if others else ""
+        return f"{name}, row{'s' * (len(numbers) > 1)} {', '.join(numbers[:SHOWN])}{more}{elsewhere}"
 
     def both(self, first: int, second: int) -> str:
         """Where two rows are that contradict each other."""

@@ -6,14 +6,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 
-# Letters of other scripts that are drawn as Latin ones.
-_LATIN = dict(
-    zip(
-        "аеорсухкмтвнії" + "АВЕКМНОРСТХІ" + "αοενρτ" + "ΑΒΕΖΗΙΚΜΝΟΡΤΧ",
-        "aeopcyxkmtbhii" + "ABEKMHOPCTXI" + "aoevpt" + "ABEZHIKMNOPTX",
-        strict=True,
-    )
-)
 BLANKS = " \t\r\n\xa0"
 """What may stand around a name by mistake."""
 _POINT_ZERO = re.compile(r"(-?[0-9]+)\.0+")
@@ -21,8 +13,7 @@ _POINT_ZERO = re.compile(r"(-?[0-9]+)\.0+")
 
 def plain(name: str) -> str:
     """A name without the spaces around it, and 1 for 1.0."""
-    name = name.strip(BLANKS)
-    match = _POINT_ZERO.fullmatch(name)
+    match = _POINT_ZERO.fullmatch(name := name.strip(BLANKS))
     return match[1] if match else name
 
 
@@ -32,13 +23,13 @@ def folded(name: str) -> str:
 
 
 def look_alikes(names: Sequence[str]) -> list[tuple[str, ...]]:
-    """Groups of names that differ only in case, spacing, Unicode form or in letters that look the same."""
+    """Groups of names that differ only in case, spacing, Unicode form or in characters that are not shown."""
 
-    def drawn(name: str) -> str:
-        normal = unicodedata.normalize("NFKC", name)
-        return folded("".join(_LATIN.get(each, each) for each in normal if unicodedata.category(each) != "Cf"))
+    def shown(name: str) -> str:
+        name = unicodedata.normalize("NFKC", name)
+        return folded("".join(each for each in name if unicodedata.category(each) != "Cf"))
 
-    return [group for group in groups(names, drawn) if len(group) > 1]
+    return [group for group in groups(names, shown) if len(group) > 1]
 
 
 def groups(names: Sequence[str], key: Callable[[str], str]) -> list[tuple[str, ...]]:

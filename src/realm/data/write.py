@@ -1,10 +1,8 @@
-"""Annotations handed on: the canonical table, to be read back, and tasks for Label Studio's import."""
+"""The canonical table: annotations with all corrections applied, to be read back by every command without flags."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +13,15 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from realm.data.annotations import UNKNOWN, Annotations
-from realm.data.columns import list_lengths
-from realm.data.items import Items
 from realm.data.label_sets import sorted_labels
-from realm.data.options import LABEL_FORMS, read_labels
+from realm.data.options import Options, read_choices, written
 from realm.data.read_options import LabelForm
 from realm.data.roles import OWN_NAMES
-from realm.data.source import Source
-from realm.data.times import written
+from realm.data.times import written as written_times
 from realm.errors import RealmError
 from realm.files import replacing
 
-Index = npt.NDArray[np.int64]
+Index = npt.NDArray[np.integer]
 
 
 def write_table(annotations: Annotations, path: str | Path) -> None:
@@ -34,30 +29,22 @@ def write_table(annotations: Annotations, path: str | Path) -> None:
 
     Spreadsheets would run a cell that begins with =, +, - or @: this file is for reading back, not for opening there.
     """
-    path = Path(path)
-    writers: dict[str, Callable[[pa.Table, Path], None]] = {".csv": _write_csv, ".parquet": _write_parquet}
-    if path.suffix.lower() not in writers:
-        raise RealmError(f"{path}: the name of the file must end in {' or '.join(writers)}.")
-    table, write = to_arrow(annotations), writers[path.suffix.lower()]
+    path, table = Path(path), to_arrow(annotations)
+    suffix = path.suffix.lower()
+    if suffix not in (".csv", ".parquet"):
+        raise RealmError(f"{path}: the name of the file must end in .csv or .parquet.")
+    if suffix == ".csv" and "options" in table.column_names:
+        texts = [each and json.dumps(each, ensure_ascii=False) for each in table.column("options").to_pylist()]
+        position = table.column_names.index("options")
+        table = table.set_column(position, "options", pa.array(texts, pa.large_string()))
     try:
-        with replacing(path) as partial:
-            write(table, partial)
+        with replacing(path) as partial, partial.open("wb") as file:
+            if suffix == ".csv":
+                pa_csv.write_csv(table, file)
+            else:
+                pq.write_table(table, file, compression="zstd")
     except OSError as error:
         raise RealmError(f"{path}: cannot be written ({error.strerror or error}).") from None
-
-
-def _write_csv(table: pa.Table, path: Path) -> None:
-    if "options" in table.column_names:
-        lists = [None if o is None else json.dumps(o, ensure_ascii=False) for o in table.column("options").to_pylist()]
-        position = table.column_names.index("options")
-        table = table.set_column(position, "options", pa.array(lists, pa.large_string()))
-    with path.open("wb") as file:
-        pa_csv.write_csv(table, file)
-
-
-def _write_parquet(table: pa.Table, path: Path) -> None:
-    with path.open("wb") as file:
-        pq.write_table(table, file, compression="zstd")
 
 
 def to_arrow(annotations: Annotations, label_form: LabelForm = "auto") -> pa.Table:
@@ -69,13 +56,18 @@ def to_arrow(annotations: Annotations, label_form: LabelForm = "auto") -> pa.Tab
     unlabelled = np.flatnonzero(annotations.annotations_per_item == 0)
     item = np.concatenate([annotations.item.astype(np.int64), unlabelled])
     order = np.argsort(item, kind="stable")
-    item = item[order]
-    nobody = np.full(len(unlabelled), UNKNOWN, dtype=np.int64)
-    label = np.concatenate([annotations.label.astype(np.int64), nobody])[order]
-    annotator = np.concatenate([annotations.annotator.astype(np.int64), nobody])[order]
-    rows = pa.array(item)
+    item, rows = item[order], pa.array(item[order])
+
+    def of_annotations(values: npt.NDArray[Any], nothing: float = UNKNOWN) -> npt.NDArray[Any]:
+        """Values of annotations by row, and what rows without one have. Shape (rows,)."""
+        return np.concatenate([values, np.full(len(unlabelled), nothing, dtype=values.dtype)])[order]
+
+    annotator, label = of_annotations(annotations.annotator), of_annotations(annotations.label)
+    gold = None if annotations.gold is None else annotations.gold[item]
+    if label_form == "auto":
+        label_form = _readable_form(annotations, item, label, gold)
     columns = {"item": items.ids.take(rows)}
-    columns["task"] = _named([task.name for task in items.tasks], items.item_tasks[item].astype(np.int64))
+    columns["task"] = _named([task.name for task in items.tasks], items.item_tasks[item])
     columns["text"] = items.texts.take(rows)
     if items.contexts is not None:
         columns["context"] = items.contexts.take(rows)
@@ -84,66 +76,54 @@ def to_arrow(annotations: Annotations, label_form: LabelForm = "auto") -> pa.Tab
     columns["annotator"] = _named(list(annotations.annotators), annotator)
     if annotations.groups is not None:
         columns[OWN_NAMES["group"]] = _named(list(annotations.groups), annotator)
-    gold = None if annotations.gold is None else annotations.gold[item].astype(np.int64)
-    if label_form == "auto":
-        label_form = _readable_form(items, item, label, gold)
-    columns["label"] = _labels(items, item, label, label_form)
+    columns["label"] = _labels(annotations, item, label, label_form)
     if annotations.weight is not None:
-        weight = np.concatenate([annotations.weight, np.full(len(unlabelled), np.nan)])[order]
-        columns["weight"] = pa.array(weight, mask=annotator == UNKNOWN)
-    for name, seconds in (("created_at", annotations.created_at), ("lead_time", annotations.lead_time)):
-        if seconds is not None:
-            values = np.concatenate([seconds, np.full(len(unlabelled), np.nan)])[order]
-            columns[name] = written(values) if name == "created_at" else pa.array(values, mask=np.isnan(values))
+        columns["weight"] = pa.array(of_annotations(annotations.weight), mask=annotator == UNKNOWN)
+    if annotations.created_at is not None:
+        columns["created_at"] = written_times(of_annotations(annotations.created_at, np.nan))
+    if annotations.lead_time is not None:
+        columns["lead_time"] = pa.array(of_annotations(annotations.lead_time, np.nan), from_pandas=True)
     if gold is not None:
-        columns["gold"] = _labels(items, item, gold, label_form)
+        columns["gold"] = _labels(annotations, item, gold, label_form)
     return pa.table(columns)
 
 
-def _named(names: list[str], codes: Index) -> pa.LargeStringArray:
+def _named(names: list[str], codes: npt.NDArray[Any]) -> pa.LargeStringArray:
     return pa.array(names, pa.large_string()).take(pa.array(codes, mask=codes == UNKNOWN))
 
 
-def _labels(items: Items, item: Index, label: Index, form: LabelForm) -> pa.LargeStringArray:
+def _labels(annotations: Annotations, item: Index, label: Index, form: LabelForm) -> pa.LargeStringArray:
     """Labels by name; those that point at an item's own options in this form. Shape (rows,)."""
-    label_sets = [task.labels or () for task in items.tasks]
-    names = pa.array([name for label_set in label_sets for name in label_set], pa.large_string())
-    starts = np.concatenate([[0], np.cumsum([len(label_set) for label_set in label_sets])])[:-1].astype(np.int64)
-    position = starts[items.item_tasks[item]] + label
-    if items.options is not None:
-        own = np.asarray(items.options.is_valid())[item]
-        counts = list_lengths(items.options)
-        if form == "text":
-            values, first = items.options.flatten(), (np.cumsum(counts) - counts)[item]
-        else:
-            numbers = range(int(counts.max(initial=0)))
-            values = pa.array([chr(ord("A") + k) if form == "letter" else str(k) for k in numbers], pa.large_string())
-            first = np.zeros(len(item), dtype=np.int64)
-        position = np.where(own, len(names) + first + label, position)
-        names = pa.concat_arrays([names, values.cast(pa.large_string())])
-    return names.take(pa.array(position, mask=label == UNKNOWN))
+    label_sets = [list(task.labels or ()) for task in annotations.tasks]
+    starts = np.cumsum([0, *map(len, label_sets)])[:-1]
+    names = [name for labels in label_sets for name in labels]
+    codes = np.where(label < 0, UNKNOWN, starts[annotations.item_tasks[item]] + label)
+    for row, options in _own_options(annotations, item, label):
+        codes[row] = len(names)
+        names.append(written(options, label[row], form))
+    return _named(names, codes)
 
 
-def _readable_form(items: Items, item: Index, label: Index, gold: Index | None) -> LabelForm:
+def _own_options(annotations: Annotations, item: Index, label: Index) -> list[tuple[int, Options]]:
+    """The rows with a label that points at the item's own options, and these options."""
+    lists = annotations.items.options
+    own = [] if lists is None else [each and tuple(each) for each in lists.to_pylist()]
+    return [(int(row), own[item[row]]) for row in np.flatnonzero(label >= 0) if own[item[row]]] if own else []
+
+
+def _readable_form(annotations: Annotations, item: Index, label: Index, gold: Index | None) -> LabelForm:
     """The form in which labels that point at an item's own options are read back right: text where it can be."""
-    if items.options is None:
-        return "text"
-    for form in reversed(LABEL_FORMS):
-        if all(_reads_back(items, item, codes, form) for codes in (label, gold) if codes is not None):
+    columns = [(each, _own_options(annotations, item, each)) for each in (label, gold) if each is not None]
+    forms: tuple[LabelForm, ...] = ("text", "letter", "index")
+    for form in forms:
+        for labels, own in columns:
+            texts = [(options, written(options, labels[row], form)) for row, options in own]
+            numbers, wrong, _ = read_choices(texts, "auto")
+            if wrong is not None or numbers != [labels[row] for row, _ in own]:
+                break
+        else:
             return form
     raise RealmError("the labels cannot be written so that they are read back without doubt: the options are numbers.")
-
-
-def _reads_back(items: Items, item: Index, codes: Index, form: LabelForm) -> bool:
-    assert items.options is not None
-    options = items.options.take(pa.array(item))
-    mask = np.asarray(options.is_valid()) & (codes != UNKNOWN)
-    column = _labels(items, item, codes, form)
-    try:
-        labels = read_labels(column, mask, options, item, label_form="auto", role="label", source=Source("the table"))
-    except RealmError:
-        return False
-    return bool((labels[mask] == codes[mask]).all())
 
 
 def labels_follow(annotations: Annotations) -> bool:
@@ -155,54 +135,3 @@ def labels_follow(annotations: Annotations) -> bool:
             if sorted_labels([task.labels[label] for label in labels]) != task.labels:
                 return False
     return True
-
-
-def label_studio_tasks(
-    rows: Iterable[tuple[str, str, str, float | None]],
-    contexts: Iterable[str | None] | None = None,
-    *,
-    control: str = "label",
-    text: str = "text",
-    to_name: str = "text",
-    model_version: str = "realm",
-) -> list[dict[str, Any]]:
-    """Tasks to import, each with one prediction that annotators see as the pre-filled answer.
-
-    Args:
-        rows: (item id, text, label, confidence) of each item; the confidence is None where it is not known.
-        contexts: the passage that each text refers to, for the data field `context`.
-        control: name of the project's Choices tag.
-        text: the data field that the project shows, `$text` in its labelling interface.
-        to_name: name of the tag that shows it.
-        model_version: what Label Studio calls the source of the predictions.
-
-    Examples:
-        >>> label_studio_tasks([("7", "A joy.", "Positive", 0.97)], control="sentiment")[0]["predictions"][0]["score"]
-        0.97
-    """
-    taken = ("item",) if contexts is None else ("item", "context")
-    if text in taken:
-        raise RealmError(f"`text={text}`: this data field holds the item's {text.replace('item', 'id')}. Name another.")
-    return [
-        {
-            "data": {text: item_text, "item": item, **({} if context is None else {"context": context})},
-            "predictions": [
-                {
-                    "model_version": model_version,
-                    **({} if confidence is None else {"score": float(confidence)}),
-                    "result": [
-                        {
-                            "id": f"realm{number}",
-                            "from_name": control,
-                            "to_name": to_name,
-                            "type": "choices",
-                            "value": {"choices": [label]},
-                        }
-                    ],
-                }
-            ],
-        }
-        for number, ((item, item_text, label, confidence), context) in enumerate(
-            zip(rows, repeat(None) if contexts is None else contexts, strict=contexts is not None), 1
-        )
-    ]

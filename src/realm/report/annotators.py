@@ -2,67 +2,54 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from markupsafe import Markup
 
-from realm.crowd.engine import Floats, Ints
-from realm.crowd.notes import day, drift_in_words
+from realm.crowd.accuracy import pairs_of
+from realm.crowd.drift import AnnotatorOverTime
+from realm.crowd.label_figures import count_confusions, share_right
 from realm.crowd.tables import OptionNames
 from realm.crowd.verdicts import VERDICTS
 from realm.display import counted
 from realm.report import charts
-from realm.report.escaping import clipped, data_block, visible
+from realm.report.escaping import clipped, visible
 from realm.report.html import Figure
 from realm.report.run_data import UNCLEAR, RunData
-from realm.report.summary import LONGEST_NAME, busiest, fell_since
+from realm.report.summary import LONGEST_NAME
 from realm.report.svg import percent, percent_range
 
 RANKINGS = 4
 """Most tasks whose annotators are ranked: two rows of two charts."""
 HEAT_ROWS, HEAT_COLUMNS = 40, 16
 """Most annotators and tasks of a heat map: it stays on one screen and its figures legible."""
-TIME_CHARTS, TIME_ROWS = 12, 50
-"""Most charts and rows of annotators over time: what a person looks through."""
-FIRST_ROWS, ROWS, DETAILED = 50, 2_000, 400
-"""Rows before "Show more" (two screens full; the page's script has the same number), rows in the file, and rows that
-open: a page stays below 3 MB."""
+TIME_CHARTS = 12
+"""Most charts of annotators over time: what a person looks through."""
+ROWS, DETAILED = 2_000, 200
+"""Rows in the file, and rows that open."""
 LABELS = 8
 """Most labels of a small confusion matrix; the rarest are added up."""
-PEERS, EXAMPLES = 3, 5
-"""Peers at each end, and items, that are listed."""
-READS = 0.9
-"""Expertise from which on a habit rests on one label in ten or fewer, and is not shown."""
-ANSWERS = 3
-"""Most answers of a habit."""
-TEXT, LABEL = 160, 32
-"""Most characters of an example's text, and of a label."""
-PERIODS = 12
-"""Bars of the chart of labels over time."""
+PEERS, EXAMPLES, TEXT = 3, 5, 160
+"""Peers at each end, and items, that are listed, and characters of an item."""
 
 
-# -------------------------------------------------------------------- pictures
-
-
-def rankings(data: RunData) -> list[tuple[Figure, Markup]]:
-    """The annotators of each task, ranked: a picture, and a narrow one for a telephone."""
+def rankings(data: RunData) -> list[Figure]:
+    """The annotators of each task by accuracy."""
     figures, estimate = [], data.estimate
-    for task in busiest(data, RANKINGS):
+    for task in data.busiest_tasks(RANKINGS):
         rows = data.ranked[data.ranked % len(data.task_names) == task] // len(data.task_names)
-        pool = charts.Pool(
-            task=data.task_names[task] if data.several_tasks else "",
-            names=[data.annotations.annotators[row] for row in rows],
-            accuracy=estimate.accuracy[rows, task],
-            low=estimate.low[rows, task],
-            high=estimate.high[rows, task],
-            verdict=data.verdicts[rows, task],
-            chance=float(np.average(estimate.chance[rows, task], weights=estimate.annotations[rows, task])),
-        )
-        caption = f"{pool.task}: " * bool(pool.task) + f"{counted(len(rows), 'annotator')}, most accurate first"
-        note = "relative values: mostly one label per item" if estimate.relative_tasks[task] else ""
-        picture = Figure(charts.ranking(pool, "half" if data.several_tasks else "wide"), caption, note)
-        figures.append((picture, charts.ranking(pool, "narrow")))
+        name, names = data.task_names[task] * data.several_tasks, [data.annotations.annotators[row] for row in rows]
+        shares = np.stack([estimate.accuracy[rows, task], estimate.low[rows, task], estimate.high[rows, task]], axis=1)
+        chance = float(np.average(estimate.chance[rows, task], weights=estimate.annotations[rows, task]))
+        picture = charts.ranking(name, names, shares, data.verdicts[rows, task], chance)
+        caption = f"{name}: " * bool(name) + f"{counted(len(rows), 'annotator')}, most accurate first"
+        notes = ["relative values: mostly one label per item"] if estimate.relative_tasks[task] else []
+        if len(rows) > charts.RANKED:
+            notes.append(f"{charts.RANKED} of them are drawn, evenly over the ranks")
+        figures.append(Figure(picture, caption, "; ".join(notes)))
     return figures
 
 
@@ -73,251 +60,141 @@ def heat_map(data: RunData) -> Figure | None:
     """
     if not data.several_tasks:
         return None
-    estimate, counts = data.estimate, data.estimate.annotations
-    tasks = busiest(data, HEAT_COLUMNS)
+    estimate, counts, names = data.estimate, data.estimate.annotations, data.annotations.annotators
+    tasks = data.busiest_tasks(HEAT_COLUMNS)
     rows = np.argsort(-counts.sum(axis=1), kind="stable")[:HEAT_ROWS]
     weighted = np.nansum(estimate.expertise[rows] * counts[rows], axis=1) / np.maximum(counts[rows].sum(axis=1), 1)
     rows = rows[np.argsort(-weighted, kind="stable")]
-    names, titles = [data.annotations.annotators[row] for row in rows], [data.task_names[task] for task in tasks]
-    cells = [[_heat_cell(data, int(row), task) for task in tasks] for row in rows]
-    filled = sum(cell is not None for line in cells for cell in line)
+
+    def cell(row: int, task: int) -> charts.Cell | None:
+        value, verdict = float(estimate.expertise[row, task]), VERDICTS[data.verdicts[row, task]]
+        if not np.isfinite(value):
+            return None
+        figure = percent(estimate.accuracy[row, task])
+        hint = f"{names[row]}, {data.task_names[task]}: accuracy {figure}, {verdict}"
+        strength = value if value > 0 else -2 * value  # below chance there is less room
+        side = "above" if value > 0 else "below"
+        return charts.Cell(figure, strength, side, hint, verdict == "not enough evidence")
+
+    cells = [[cell(int(row), task) for task in tasks] for row in rows]
     description = (
-        f"{len(names)} annotators by {len(tasks)} tasks, {filled} cells with annotations. Blue is better than chance, "
-        "orange-red worse; on figures in italics there is not enough evidence."
+        f"{len(rows)} annotators by {len(tasks)} tasks. Blue is better than chance, orange-red worse; on figures in "
+        "italics there is not enough evidence."
     )
-    picture = charts.matrix("Accuracy by annotator and task", description, names, titles, cells, width=(56.0, 130.0))
-    note = ""
-    if len(rows) < data.annotations.n_annotators or len(tasks) < len(data.task_names):
-        note = f"Shown are the {len(rows)} annotators with the most labels, in {len(tasks)} tasks."
-    return Figure(picture, "Annotators by task", note)
+    columns = [data.task_names[task] for task in tasks]
+    picture = charts.matrix("Accuracy by annotator and task", description, [names[r] for r in rows], columns, cells)
+    note = f"Shown are the {len(rows)} annotators with the most labels, in {len(tasks)} tasks."
+    is_cut = len(rows) < data.annotations.n_annotators or len(tasks) < len(data.task_names)
+    return Figure(picture, "Annotators by task", note if is_cut else "")
 
 
-def _heat_cell(data: RunData, row: int, task: int) -> charts.Cell | None:
-    value, kind = float(data.estimate.expertise[row, task]), int(data.verdicts[row, task])
-    if not np.isfinite(value):
-        return None
-    figure = percent(data.estimate.accuracy[row, task])
-    hint = f"{data.annotations.annotators[row]}, {data.task_names[task]}: accuracy {figure}, {VERDICTS[kind]}"
-    strength = value if value > 0 else -2 * value  # below chance there is less room
-    is_unsure = VERDICTS[kind] == "not enough evidence"
-    return charts.Cell(figure, strength, "above" if value > 0 else "below", hint, is_unsure)
+def changes_over_time(data: RunData) -> list[Figure]:
+    """A small chart of each annotator whose accuracy changed, the clearest first."""
+    changed = sorted((each for each in data.screens.times if each.changed), key=lambda each: each.p_value)
+    names = [f"{each.annotator} · {each.task}" if data.several_tasks else each.annotator for each in changed]
+    pairs = zip(changed[:TIME_CHARTS], names, strict=False)
+    return [Figure(_time_chart(each), clipped(name, LONGEST_NAME), each.change) for each, name in pairs]
 
 
-class OverTime(NamedTuple):
-    """A small chart of each annotator who changed, and a row for those with the most labels."""
-
-    changed: int
-    judged: int
-    charts: list[Figure]
-    rows: list[list[str]]
-    total: int
-
-
-def over_time(data: RunData) -> OverTime | None:
-    """None where annotations have no times."""
-    times = data.screens.times
-    if not times:
-        return None
-    changed = [each for each in times if each.drift is not None and each.drift.flagged]
-    changed.sort(key=lambda each: each.drift.p_value if each.drift is not None else 1.0)
-    figures = [
-        Figure(charts.drift_chart(each), clipped(data.pair_name(each.annotator, each.task), LONGEST_NAME), note)
-        for each in changed[:TIME_CHARTS]
-        if each.drift is not None and (note := drift_in_words(each.drift))
-    ]
-    rows = []
-    for each in sorted(times, key=lambda each: -each.labels)[:TIME_ROWS]:
-        first, last = [percent(share) for share in each.accuracy[[0, -1]]] if len(each.accuracy) > 1 else ["", ""]
-        per_hour = f"{each.per_hour:,.0f}" if np.isfinite(each.per_hour) else ""
-        lead_time = f"{each.lead_time:,.0f} s" if np.isfinite(each.lead_time) else ""
-        note = drift_in_words(each.drift) if each.drift is not None and each.drift.flagged else ""
-        name = clipped(data.pair_name(each.annotator, each.task), LONGEST_NAME)
-        rows.append([name, f"{each.labels:,}", day(each.first), day(each.last), per_hour, lead_time, first, last, note])
-    judged = sum(each.drift is not None for each in times)
-    return OverTime(len(changed), judged, figures, rows, len(times))
+def _time_chart(each: AnnotatorOverTime) -> Markup:
+    """Accuracy in stretches of time with its interval."""
+    start, share, *ends = each.stretches.T
+    hints = [f"{percent(a)}, {percent_range(b, c)}" for a, b, c in zip(share, *ends, strict=True)]
+    x_axis = charts.Axis("", lambda seconds: f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d}")
+    y_axis = charts.Axis("accuracy", percent, (max(float(ends[0].min()) - 0.05, 0.0), 1.0))
+    return charts.line_chart(
+        "Accuracy over time", start, share, x_axis, y_axis, intervals=np.stack(ends, axis=1), hints=hints
+    )
 
 
 # -------------------------------------------------------------------- the table
 
 
 class AnnotatorTable:
-    """The table of annotators: its columns of words, its first rows, and all rows for the page's script."""
-
-    def __init__(self, data: RunData) -> None:
-        self.data = data
-        trends = np.full(data.estimate.annotations.shape, "", dtype=object)
-        for each in data.screens.times:
-            if each.drift is not None:
-                changed = "fell" if fell_since(each) else "rose"
-                trends[each.annotator, each.task] = changed if each.drift.flagged else "steady"
-        columns = {"trend": trends, "habit": data.habits, "notes": data.notes}
-        self.words = {name: words for name, words in columns.items() if (words != "").any()}
-        """The words (annotators, tasks) of the columns in which there is something to tell."""
-        counts, pairs = data.estimate.annotations.reshape(-1), data.ranked
-        self.pairs = pairs[np.sort(np.argsort(-counts[pairs], kind="stable")[:ROWS])]
-        """The pairs in the file: those with the most labels, the most accurate first."""
-        bad = set(data.bad_pairs)
-        first = sorted(self.pairs.tolist(), key=lambda pair: (pair not in bad, -int(counts[pair])))[:DETAILED]
-        source = Details(data)
-        self.details = {pair: source.entry(pair) for pair in first}
-        """What rows open to: of those at or below chance, then of those with the most labels."""
-        self.shown_items = source.shown_items
-
-    @property
-    def remarks(self) -> list[Any]:
-        """Habit and notes, which share a column; empty where nobody has any."""
-        return [self.words[name] for name in ("habit", "notes") if name in self.words]
-
-    def json(self) -> Markup:
-        """All rows as columns; shares are whole hundredths of a percent. Names are places in the list of names."""
-        data, estimate = self.data, self.data.estimate
-        who, task = at = np.divmod(self.pairs, len(data.task_names))
-        entries = [self.details.get(pair) for pair in self.pairs.tolist()]
-        peers = [peer[0] for entry in entries if entry for peer in entry["p"]]
-        present = np.unique(np.concatenate([who, np.array(peers, dtype=who.dtype)]))
-        place = {int(annotator): index for index, annotator in enumerate(present)}
-        figures = {name: getattr(estimate, name) for name in ("accuracy", "low", "high", "chance", "expertise")}
-        figures["agreement"] = data.agreement
-        if data.trained is not None:
-            figures["trained"] = data.trained
-        block = {
-            "names": [clipped(visible(data.annotations.annotators[row]), LONGEST_NAME) for row in present],
-            "tasks": [clipped(visible(name), LONGEST_NAME) for name in data.task_names],
-            "verdicts": VERDICTS,
-            "who": np.searchsorted(present, who).tolist(),
-            "task": task.tolist(),
-            "verdict": data.verdicts[at].tolist(),
-            "n": estimate.annotations[at].tolist(),
-            **{name: [visible(text) for text in words[at]] for name, words in self.words.items()},
-            **{name: _hundredths(values[at]) for name, values in figures.items()},
-            "details": [e and {**e, "p": [[place[peer], *counts] for peer, *counts in e["p"]]} for e in entries],
-        }
-        return data_block(block)
-
-    def first_rows(self) -> list[dict[str, Any]]:
-        """The rows that stand in the page without its script: both ends of the ranking where there are too many."""
-        data, pairs = self.data, self.data.ranked.tolist()
-        if len(pairs) > FIRST_ROWS:
-            pairs = pairs[: FIRST_ROWS // 2] + pairs[-FIRST_ROWS // 2 :]
-        rows = []
-        for pair in pairs:
-            at = divmod(pair, len(data.task_names))
-            figures = [float(getattr(data.estimate, name)[at]) for name in ("accuracy", "low", "high", "chance")]
-            rows.append(
-                {
-                    "name": clipped(data.annotations.annotators[at[0]], LONGEST_NAME),
-                    "task": clipped(data.task_names[at[1]], LONGEST_NAME),
-                    "bar": charts.small_interval(int(data.verdicts[at]), *figures),
-                    "accuracy": percent(figures[0]),
-                    "interval": percent_range(*figures[1:3]),
-                    "kind": int(data.verdicts[at]),
-                    "n": f"{data.estimate.annotations[at]:,}",
-                    "agreement": percent(data.agreement[at]),
-                    "trend": str(self.words["trend"][at]) if "trend" in self.words else None,
-                    "notes": "; ".join(str(words[at]) for words in self.remarks if words[at]),
-                }
-            )
-        return rows
-
-
-def _hundredths(shares: Floats) -> list[int | None]:
-    """Shares as whole hundredths of a percent, None for NaN."""
-    return [None if np.isnan(share) else round(10_000 * share) for share in shares.tolist()]
-
-
-# -------------------------------------------------------------------- what a row opens to
-
-
-class Details:
-    """What a row opens to: confusion against the cleaned labels, habit, peers, examples, time.
-
-    `shown_items` are the items among the examples.
-    """
+    """The rows of the table of annotators: those with the most labels, the most accurate first."""
 
     def __init__(self, data: RunData) -> None:
         self._data, table = data, data.annotations
-        self._n_tasks = len(table.tasks)
-        pair = table.annotator.astype(np.int64) * self._n_tasks + table.item_tasks[table.item]
-        self._rows = np.argsort(pair, kind="stable")
-        self._pairs = pair[self._rows]
-        self._options = OptionNames(table)
-        self._times = {each.annotator * self._n_tasks + each.task: each for each in data.screens.times}
+        counts = data.estimate.annotations.reshape(-1)
+        pairs = data.ranked[np.sort(np.argsort(-counts[data.ranked], kind="stable")[:ROWS])].tolist()
+        bad = set(data.bad_pairs)
+        detailed = set(sorted(pairs, key=lambda pair: (pair not in bad, -int(counts[pair])))[:DETAILED])
+        self._agreement = np.nan_to_num(share_right(table, data.labels)[0])
+        pair = pairs_of(table)
+        self._annotations = np.argsort(pair, kind="stable")
+        self._pairs = pair[self._annotations]
+        confusions = count_confusions(table, data.labels[table.item])
+        self._confusions = dict(list(confusions.groupby(["annotator", "task"])))
+        swapped = data.peers.rename(columns={"one": "other", "other": "one"})
+        self._peers = dict(list(pd.concat([data.peers, swapped], ignore_index=True).groupby("one")))
         self.shown_items: list[int] = []
+        """The items among the examples of rows that open."""
+        self.rows = [self._row(pair, pair in detailed) for pair in pairs]
+        self.n_detailed, self.n_left_out = len(detailed), len(data.ranked) - len(pairs)
+        self.has_notes = any(row["notes"] for row in self.rows)
 
-    def entry(self, pair: int) -> dict[str, Any]:
-        """Figures of a pair (annotator * tasks + task) under short names."""
-        rows = self._rows[slice(*np.searchsorted(self._pairs, [pair, pair + 1]))]
-        entry = {"c": self._confusion(pair), "p": self._peers(pair), "e": self._examples(rows)}
-        more = {"h": self._habit(pair), "t": self._over_time(pair, rows)}
-        return entry | {name: value for name, value in more.items() if value}
+    def _row(self, pair: int, is_detailed: bool) -> dict[str, Any]:
+        data, estimate = self._data, self._data.estimate
+        at = divmod(pair, len(data.task_names))
+        figures = {name: float(getattr(estimate, name)[at]) for name in ("accuracy", "low", "high", "chance")}
+        kind, remarks = int(data.verdicts[at]), [data.habits[at], data.notes[at]]
+        return {
+            "id": f"annotator-{pair}",
+            "name": clipped(visible(data.annotations.annotators[at[0]]), LONGEST_NAME),
+            "task": clipped(data.task_names[at[1]], LONGEST_NAME),
+            "bar": charts.small_interval(kind, **figures),
+            "kind": kind,
+            "n": int(estimate.annotations[at]),
+            "agreement": float(self._agreement[at]),
+            "expertise": float(estimate.expertise[at]),
+            "notes": "; ".join(filter(None, remarks)),
+            "details": self._details(*at, pair) if is_detailed else None,
+            **figures,
+        }
 
-    def _confusion(self, pair: int) -> dict[str, Any]:
-        """Cleaned label (row) by label given (column), as counts; of many labels the most frequent."""
-        names = [clipped(visible(name), LABEL) for name in self._data.label_names(pair % self._n_tasks)]
-        counts = self._data.confusions.matrix(pair)[: len(names), : len(names)]
+    def _details(self, annotator: int, task: int, pair: int) -> dict[str, Any]:
+        rows = self._annotations[slice(*np.searchsorted(self._pairs, [pair, pair + 1]))]
+        return {
+            "confusion": self._confusion(annotator, task),
+            "peers": self._peer_rows(annotator),
+            "examples": self._examples(rows),
+        }
+
+    def _confusion(self, annotator: int, task: int) -> list[tuple[str, list[int]]]:
+        """Each cleaned label with the counts of the labels given; of many labels the most frequent."""
+        names = [clipped(name, 32) for name in self._data.label_names(task)]
+        counts = np.zeros((len(names), len(names)), np.int64)
+        frame = self._confusions[annotator, task]
+        counts[frame["truth"], frame["given"]] = frame["count"]
         if len(names) > LABELS:
             frequent = np.sort(np.argsort(-(counts.sum(axis=0) + counts.sum(axis=1)), kind="stable")[: LABELS - 1])
             rest = np.setdiff1d(np.arange(len(names)), frequent)
-            rows = np.vstack([counts[frequent], counts[rest].sum(axis=0)])
-            counts = np.column_stack([rows[:, frequent], rows[:, rest].sum(axis=1)])
+            columns = np.vstack([counts[frequent], counts[rest].sum(axis=0)])
+            counts = np.column_stack([columns[:, frequent], columns[:, rest].sum(axis=1)])
             names = [names[place] for place in frequent] + [f"{len(rest)} others"]
-        return {"l": names, "n": counts.tolist()}
+        return list(zip(names, counts.tolist(), strict=True))
 
-    def _habit(self, pair: int) -> list[list[Any]]:
-        """[label, percent] of the answers given when not answering from the item, the most frequent first."""
-        at = divmod(pair, self._n_tasks)
-        names, shares = self._data.label_names(at[1]), self._data.estimate.habits[at]
-        shares = shares[: len(names)]
-        if not self._data.estimate.expertise[at] < READS or not np.isfinite(shares).all():
+    def _peer_rows(self, annotator: int) -> list[tuple[str, float, int]]:
+        """Name, share of items with the same label and items in common of those who agree most and least."""
+        if annotator not in self._peers:
             return []
-        order = np.argsort(-shares, kind="stable")[:ANSWERS].tolist()
-        return [[clipped(visible(names[place]), LABEL), round(100 * float(shares[place]))] for place in order]
+        peers = self._peers[annotator]
+        most, least = peers.nlargest(PEERS, "low"), peers.nsmallest(PEERS, "high").iloc[::-1]
+        names = self._data.annotations.annotators
+        return [
+            (clipped(names[row["other"]], LONGEST_NAME), row["share"], row["shared"])
+            for row in pd.concat([most, least[~least.index.isin(most.index)]]).to_dict("records")
+        ]
 
-    def _peers(self, pair: int) -> list[list[int]]:
-        """[annotator, items with the same label, items in common] of those who agree most and least."""
-        peers = self._data.peers
-        others, rows = peers.of(pair // self._n_tasks)
-        low, high = (bound[rows] for bound in peers.bounds())
-        most = np.argsort(-low, kind="stable")[:PEERS].tolist()
-        least = [place for place in np.argsort(high, kind="stable")[:PEERS][::-1].tolist() if place not in most]
-        return [[int(others[i]), int(peers.same[rows[i]]), int(peers.shared[rows[i]])] for i in [*most, *least]]
-
-    def _examples(self, rows: Ints) -> list[list[Any]]:
-        """[text, label given, cleaned label, confidence in percent] of labels against a confident cleaned one."""
+    def _examples(self, rows: Any) -> list[tuple[str, str, str, float]]:
+        """Text, label given, cleaned label and its confidence, of labels against a confident cleaned one."""
         data, table = self._data, self._data.annotations
         items = table.item[rows]
         against = np.where(table.label[rows] != data.labels[items], data.confidence[items], 0.0)
-        order = np.argsort(-against, kind="stable")[:EXAMPLES]
-        first = order[against[order] >= UNCLEAR]
-        chosen = items[first].astype(np.int64)
+        first = np.argsort(-against, kind="stable")[:EXAMPLES]
+        first = first[against[first] >= UNCLEAR]
+        chosen, names = items[first].astype(np.int64), OptionNames(table)
         self.shown_items += chosen.tolist()
-        given = self._options(chosen, table.label[rows][first].astype(np.int64))
-        cleaned = self._options(chosen, data.labels[chosen])
-        return [
-            [
-                clipped(visible(table.texts[int(item)].as_py() or ""), TEXT),
-                clipped(visible(one), LABEL),
-                clipped(visible(other), LABEL),
-                round(100 * float(data.confidence[item])),
-            ]
-            for item, one, other in zip(chosen, given, cleaned, strict=True)
-        ]
-
-    def _over_time(self, pair: int, rows: Ints) -> dict[str, Any] | None:
-        """Labels in each period of the table, and accuracy in stretches with its interval, in percent."""
-        each, times = self._times.get(pair), self._data.annotations.created_at
-        if each is None or times is None:
-            return None
-        first, last = float(np.nanmin(times)), float(np.nanmax(times))
-        if not last > first:  # one moment only
-            return None
-        known = times[rows][np.isfinite(times[rows])]
-        place = ((known - first) / (last - first) * PERIODS).astype(np.int64)
-        counts = np.bincount(np.clip(place, 0, PERIODS - 1), minlength=PERIODS).tolist()
-        stops = np.append(each.times[1:], each.last) if len(each.times) else each.times
-        middles = ((each.times + stops) / 2 - first) / (last - first)
-        stretches = [
-            [round(1000 * float(middle)), *(round(100 * float(value)) for value in values)]
-            for middle, *values in zip(middles, each.accuracy, each.low, each.high, strict=True)
-        ]
-        return {"n": counts, "a": stretches}
+        given, cleaned = names(chosen, table.label[rows][first].astype(np.int64)), names(chosen, data.labels[chosen])
+        texts = [clipped(table.texts[item].as_py() or "", TEXT) for item in chosen.tolist()]
+        return list(zip(texts, given.tolist(), cleaned.tolist(), data.confidence[chosen].tolist(), strict=True))

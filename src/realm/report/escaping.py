@@ -1,10 +1,8 @@
-"""Text from data, safe to show: hidden and direction-changing characters are spelled out, JSON cannot end a script."""
+"""Text from data, safe to show: hidden and direction-changing characters are spelled out."""
 
 from __future__ import annotations
 
-import json
 import re
-from typing import Any
 
 from markupsafe import Markup
 
@@ -13,9 +11,9 @@ from realm.display import visible as visible
 _CODE = re.compile("`([^`\n]+)`")
 
 
-def isolated(text: str) -> Markup:
+def isolated(text: object) -> Markup:
     """The text in an element of its own, so that its direction does not spill over."""
-    return Markup("<bdi>{}</bdi>").format(visible(text))
+    return Markup("<bdi>{}</bdi>").format(visible(str(text)))
 
 
 def coded(text: str) -> Markup:
@@ -28,11 +26,3 @@ def clipped(text: str, width: int) -> str:
     """At most `width` characters of the text, an ellipsis for the rest."""
     text = text.strip()
     return text if len(text) <= width else text[: width - 1].rstrip() + "…"
-
-
-def data_block(value: Any) -> Markup:
-    """JSON that can stand inside a <script> element whatever its strings hold."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)

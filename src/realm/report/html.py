@@ -19,13 +19,10 @@ from realm.crowd.verdicts import VERDICTS
 from realm.display import counted
 from realm.errors import RealmError
 from realm.files import write_text, writing
-from realm.report.charts import small_interval
 from realm.report.escaping import clipped, coded, isolated, visible
 from realm.report.svg import percent, percent_range
 
 NAME = "report.html"
-SCRIPTS = ("page.js", "lists.js", "annotators.js")
-"""The parts of the page's one script, in this order, in one function."""
 STATES = {"good": "good", "care": "take care", "bad": "problem", "plain": ""}
 """States of a tile or a sentence in words; each has a colour and a mark too."""
 
@@ -48,33 +45,28 @@ def write_page(path: Path, page: str) -> None:
 
 def fill(template: str, title: str, sections: Sequence[tuple[str, str]], context: dict[str, Any]) -> str:
     """A page from its template, with style, script and the policy that allows nothing else."""
-    style, script = Markup(_templates().get_template("style.css").render()), _script()
+    templates = _templates()
+    style, script = (Markup(templates.get_template(name).render()) for name in ("style.css", "page.js"))
     # Only this very style and this very script: whatever else a page might hold is not run.
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
         "base-uri 'none'; form-action 'none'"
     )
     shared = {"policy": policy, "style": style, "script": script, "version": __version__}
-    return _templates().get_template(template).render(title=title, sections=sections, **shared, **context)
-
-
-@cache
-def _sources() -> dict[str, str]:
-    """The templates, the style sheet and the script, by name."""
-    folder = files("realm.report") / "templates"
-    return {source.name: source.read_text(encoding="utf-8") for source in folder.iterdir() if source.is_file()}
-
-
-def _script() -> Markup:
-    parts = "\n".join(_sources()[name] for name in SCRIPTS)
-    return Markup(f'(function () {{\n"use strict";\n{parts}}})();\n')
+    return templates.get_template(template).render(title=title, sections=sections, **shared, **context)
 
 
 @cache
 def _templates() -> jinja2.Environment:
+    sources = {
+        source.name: source.read_text(encoding="utf-8")
+        for source in (files("realm.report") / "templates").iterdir()
+        if source.is_file()
+    }
     environment = jinja2.Environment(
-        loader=jinja2.DictLoader(_sources()),
+        loader=jinja2.DictLoader(sources),
         autoescape=True,
+        trim_blocks=True,
         undefined=jinja2.StrictUndefined,
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
@@ -82,7 +74,7 @@ def _templates() -> jinja2.Environment:
         "coded": coded, "isolated": isolated, "percent": percent, "clipped": clipped, "counted": counted,
         "thousands": "{:,}".format, "interval": lambda ends: percent_range(*ends),
     }  # fmt: skip
-    environment.globals |= {"states": STATES, "verdicts": VERDICTS, "marks": [small_interval(k) for k in range(5)]}
+    environment.globals |= {"states": STATES, "verdicts": VERDICTS}
     return environment
 
 

@@ -1,20 +1,16 @@
-"""The lists of items, each cut to what a person reads: what to settle at what price, model against votes, broken."""
+"""The lists of items, each cut to what a person reads: what to settle at what price, and model against votes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from markupsafe import Markup
 
 from realm.crowd.engine import Floats, Ints
-from realm.crowd.relabel import relabel_queue, summarise_queue
-from realm.crowd.suspects import broken_items
+from realm.crowd.relabel import relabel_queue
 from realm.crowd.tables import OptionNames, label_counts_in_words
-from realm.report.charts import bars
 from realm.report.escaping import clipped
 from realm.report.run_data import RunData
 from realm.report.summary import LONGEST_NAME
@@ -22,7 +18,7 @@ from realm.report.summary import LONGEST_NAME
 if TYPE_CHECKING:
     import pandas as pd
 
-DISAGREEMENTS, TO_RELABEL, BROKEN, DISPUTES = 200, 150, 50, 8
+DISAGREEMENTS, TO_RELABEL = 200, 150
 """Most entries of each list: what a person reads through, and what a page can hold."""
 TEXT, CONTEXT, NAME = 420, 240, 80
 """Most characters of a text (five lines or so), of a context, and of a name or label."""
@@ -34,38 +30,8 @@ NEARLY_ALL = 0.98
 """The share of what all planned labels correct from which on more are not priced: the rest goes to clear items."""
 
 
-@dataclass(frozen=True)
-class Item:
-    """One item as it is listed. What does not apply to a list is left empty."""
-
-    id: str
-    task: str
-    text: str
-    context: str
-    votes: str
-    model: str
-    model_share: float
-    label: str
-    confidence: float
-    runner_up: str
-    annotations: int
-    sides: str = ""
-    against: str = ""
-    ask: str = ""
-    or_else: str = ""
-    gain: float = 0.0
-
-
-@dataclass(frozen=True)
-class Listed:
-    """The first items of a list, and how long the whole of it is."""
-
-    items: Sequence[Item] = ()
-    total: int = 0
-    chart: Markup | None = None
-
-
-def _listed(data: RunData, rows: Ints, **more: list[str] | list[float]) -> list[Item]:
+def _listed(data: RunData, rows: Ints, **more: Any) -> list[dict[str, Any]]:
+    """What is shown of each item; `more` are columns of one list."""
     names, table = OptionNames(data.annotations), data.annotations.take_items(rows)
     favourite, labels = data.model_probs[rows].argmax(axis=1), data.labels[rows]
     others = np.where(np.arange(data.scores.shape[1]) < table.option_counts[:, None], data.estimate.posterior[rows], -1)
@@ -86,16 +52,16 @@ def _listed(data: RunData, rows: Ints, **more: list[str] | list[float]) -> list[
         "annotations": table.annotations_per_item.tolist(),
         **more,
     }
-    return [Item(**dict(zip(columns, values, strict=True))) for values in zip(*columns.values(), strict=True)]
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
 # -------------------------------------------------------------------- where model and votes disagree
 
 
-def disagreements(data: RunData) -> Listed:
-    """Items whose most voted label is not the model's favourite, the most outspoken first; none without a model."""
+def disagreements(data: RunData) -> tuple[list[dict[str, Any]], int]:
+    """Items whose most voted label is not the model's favourite, the most outspoken first, and how many there are."""
     if not data.has_model:
-        return Listed()
+        return [], 0
     rows = np.arange(data.annotations.n_items)
     favourite, voted = data.model_probs.argmax(axis=1), data.votes.argmax(axis=1)
     most = data.votes.max(axis=1, initial=0)
@@ -107,32 +73,7 @@ def disagreements(data: RunData) -> Listed:
     labels = data.labels[first]
     follows_votes = np.where(data.votes[first, labels] == most[first], "as the votes", "as neither")
     sides = np.where(labels == favourite[first], "as the model", follows_votes)
-    chart = _dispute_bars(data, apart, voted[apart], favourite[apart])
-    return Listed(_listed(data, first, sides=sides.tolist()), len(apart), chart)
-
-
-def _dispute_bars(data: RunData, items: Ints, voted: Ints, favourite: Ints) -> Markup | None:
-    """The commonest disagreements: what the votes say, what the model says, and on how many items."""
-    if data.annotations.items.options is not None or not len(items):
-        return None
-    triples = np.column_stack([data.annotations.item_tasks[items], voted, favourite])
-    kinds, counts = np.unique(triples, axis=0, return_counts=True)
-    order, names = np.argsort(-counts, kind="stable")[:DISPUTES], []
-    for task, by_votes, by_model in kinds[order].tolist():
-        labels = data.label_names(task)
-        where = f"{data.task_names[task]}: " if data.several_tasks else ""
-        names.append(f"{where}{clipped(labels[by_votes], 40)} → {clipped(labels[by_model], 40)}")
-    return bars("What votes and model say where they differ", names, [("", counts[order].tolist())], "{:,.0f}".format)
-
-
-# -------------------------------------------------------------------- items that look broken
-
-
-def broken(data: RunData) -> Listed:
-    """Items whose reliable annotators contradict each other more than their accuracies explain."""
-    found = broken_items(data.annotations, data.estimate)
-    against = [f"{few} of {n}" for few, n in zip(found.against[:BROKEN], found.reliable[:BROKEN], strict=True)]
-    return Listed(_listed(data, found.items[:BROKEN], against=against), len(found.items))
+    return _listed(data, first, sides=sides.tolist()), len(apart)
 
 
 # -------------------------------------------------------------------- what is unclear and what it costs to settle
@@ -160,49 +101,43 @@ class Settling:
         return float((1 - self.data.confidence).sum())
 
     @property
-    def sizes(self) -> list[int]:
-        """The numbers of labels that are priced: those that correct anything to speak of, and as many as are listed."""
-        if not len(self.gains):
-            return []
-        enough = min(int(np.searchsorted(self.gains, NEARLY_ALL * self.gains[-1])) + 1, len(self.gains))
-        return sorted({*(size for size in BUDGETS if size < enough), enough, min(TO_RELABEL, len(self.gains))})
-
-    @property
     def rows(self) -> list[tuple[int, float, float, str]]:
-        """Labels, put right, left wrong, and the hours that they take."""
-        pace, gains = self.seconds_per_label, [(size, float(self.gains[size - 1])) for size in self.sizes]
-        hours = ["" if pace is None else _duration(size * pace) for size in self.sizes]
-        return [(*each, max(self.wrong - each[1], 0.0), time) for each, time in zip(gains, hours, strict=True)]
+        """Labels, put right, left wrong, and the time that they take, for the numbers of labels that are priced."""
+        gains, pace = self.gains, self.seconds_per_label
+        if not len(gains):
+            return []
+        enough = min(int(np.searchsorted(gains, NEARLY_ALL * gains[-1])) + 1, len(gains))
+        sizes = sorted({*(size for size in BUDGETS if size < enough), enough, min(TO_RELABEL, len(gains))})
+        times = ["" if pace is None else _duration(size * pace) for size in sizes]
+        return [
+            (size, float(gains[size - 1]), max(self.wrong - float(gains[size - 1]), 0.0), time)
+            for size, time in zip(sizes, times, strict=True)
+        ]
 
     @cached_property
     def seconds_per_label(self) -> float | None:
         """The median time that one label takes, over annotators: lead times, else labels per hour of sessions."""
-        leads = np.array([each.lead_time for each in self.data.screens.times], dtype=np.float64)
-        rates = np.array([each.per_hour for each in self.data.screens.times], dtype=np.float64)
-        if np.isfinite(leads).any():
-            return float(np.nanmedian(leads))
-        if (usable := rates[np.isfinite(rates) & (rates > 0)]).size:
-            return float(3600 / np.median(usable))
-        return None
+        times = self.data.screens.times
+        leads = [each.lead_time for each in times if np.isfinite(each.lead_time)]
+        rates = [each.labels_per_hour for each in times if each.labels_per_hour > 0]
+        return float(np.median(leads)) if leads else float(3600 / np.median(rates)) if rates else None
 
     @cached_property
-    def items(self) -> Listed:
+    def items(self) -> list[dict[str, Any]]:
         """The first items of the queue, and whom to ask."""
         queue = self.queue.head(TO_RELABEL)
         names, ids = self.data.task_names, self.data.annotations.item_ids.to_pylist()
         row_of = {(names[task], ids[row]): row for row, task in enumerate(self.data.annotations.item_tasks.tolist())}
         rows = np.array([row_of[key] for key in zip(queue["task"], queue["item"], strict=True)], dtype=np.int64)
         columns = {name: [clipped(text, NAME) for text in queue[name]] for name in ("ask", "or_else")}
-        return Listed(_listed(self.data, rows, **columns, gain=queue["gain_labels"].tolist()), len(self.queue))
+        return _listed(self.data, rows, **columns, gain=queue["gain_labels"].tolist())
 
     @cached_property
     def workload(self) -> list[tuple[str, int, float]]:
         """Who would label the items listed: name, how many, accuracy; the busiest first."""
         queue = self.queue.head(TO_RELABEL)
-        work = summarise_queue(queue, self.data.estimate).workload
-        accuracy = dict(zip(queue["ask"], queue["ask_accuracy"], strict=True))
-        columns = zip(work["annotator"], work["annotations"].tolist(), strict=True)
-        return [(clipped(name, LONGEST_NAME), count, float(accuracy[name])) for name, count in columns]
+        accuracy, counts = dict(zip(queue["ask"], queue["ask_accuracy"], strict=True)), queue["ask"].value_counts()
+        return [(clipped(str(name), LONGEST_NAME), n, float(accuracy[name])) for name, n in counts.to_dict().items()]
 
 
 def _duration(seconds: float) -> str:

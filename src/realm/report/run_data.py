@@ -8,19 +8,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from realm.check.agreement import alpha_by_task
 from realm.crowd.against_gold import AgainstGold, estimate_against_gold
+from realm.crowd.agreement import alpha_by_task
 from realm.crowd.engine import Bools, Floats, Ints
 from realm.crowd.estimate import Estimate, estimate
-from realm.crowd.label_figures import ConfusionCounts, count_confusions, share_right
-from realm.crowd.notes import annotator_notes, habit_notes
-from realm.crowd.peers import PeerAgreement, peer_agreement
+from realm.crowd.label_figures import peer_agreement
 from realm.crowd.screens import Screens
-from realm.crowd.tables import model_probs
+from realm.crowd.tables import label_votes, model_probs
 from realm.crowd.verdicts import VERDICTS
 from realm.data import Annotations
 from realm.data.annotations import UNKNOWN
@@ -28,33 +26,27 @@ from realm.errors import RealmError
 from realm.files import MANIFEST
 from realm.runs import Run
 from realm.runs import folder as layout
-from realm.runs.changes import Changes
-from realm.runs.run import Trajectory
 
-TRAINED = "expertise_trained"
-"""The column of a channel's summary that the report shows and draws, where the channel has it."""
+if TYPE_CHECKING:
+    import pandas as pd
+
 BAD = (VERDICTS.index("no better than chance"), VERDICTS.index("worse than chance"))
 """The verdicts that are bad news."""
-CONFIDENT = 0.9
-"""From here on a label is called confident: at most one in ten of them is wrong."""
-UNCLEAR = 0.8
-"""Below this a label is called unclear: one in five of them is wrong, or more."""
+CONFIDENT, UNCLEAR = 0.9, 0.8
+"""From the first on a label is called confident, at most one in ten being wrong; below the second unclear."""
 
 
 @dataclass(frozen=True, eq=False)
 class RunData:
     """A run, or a table of annotations without a model, as the report sees it.
 
-    | field | shape | meaning |
-    |---|---|---|
-    | screens | | the table, the estimate as the run stored it, and what is asked of the annotators |
-    | log_probs | (items, Kmax) | the model's log P of the items; None where no model was trained |
-    | config, metrics, scorer_settings | | as the run recorded them |
-    | trained | (annotators, tasks) | expertise as training learned it; None where the method learns none |
-    | trajectory | | `trained` at every logging step, under the same name; None where nothing was logged |
-    | changes | | what changed since the run that this one goes on from; None without one |
-    | against_gold | | how the labels did against gold that nothing here has seen; None where there was none |
-    | file, date | | the name of the table, and the day of the run (or of reading the table); empty if not known |
+    | field | meaning |
+    |---|---|
+    | name, file, date | of the run's folder, of the table, and the day; empty if not known |
+    | screens | the table, the estimate, and what is asked of the annotators |
+    | log_probs | the model's log P of the items; None where no model was trained. (items, Kmax) |
+    | config, metrics | as the run recorded them |
+    | against_gold | how the labels did against gold that nothing here has seen; None where there was none |
     """
 
     name: str
@@ -62,10 +54,6 @@ class RunData:
     log_probs: Floats | None = None
     config: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, Any] = field(default_factory=dict)
-    scorer_settings: dict[str, Any] = field(default_factory=dict)
-    trained: Floats | None = None
-    trajectory: Trajectory | None = None
-    changes: Changes | None = None
     against_gold: AgainstGold | None = None
     file: str = ""
     date: str = ""
@@ -92,12 +80,8 @@ class RunData:
 
     @property
     def probabilities(self) -> str:
-        """What labels and reliability rest on, in words."""
+        """What labels and reliability rest on: `out of fold ...`, `before each step` or `agreement alone`."""
         return str(self.metrics.get("probabilities", layout.BEFORE_TRAINING))
-
-    def rests_on(self, basis: str) -> bool:
-        """Whether they rest on this: `out of fold`, `before each step`, `agreement alone`."""
-        return basis in self.probabilities
 
     # ---------------------------------------------------------------- items
 
@@ -114,9 +98,7 @@ class RunData:
     @cached_property
     def votes(self) -> Ints:
         """How often each option of each item was given. (items, Kmax)"""
-        width = self.scores.shape[1]
-        where = self.annotations.item.astype(np.int64) * width + self.annotations.label
-        return np.bincount(where, minlength=self.scores.size).reshape(self.scores.shape).astype(np.int64)
+        return label_votes(self.annotations)
 
     @cached_property
     def labels(self) -> Ints:
@@ -147,34 +129,24 @@ class RunData:
         return self.screens.verdicts
 
     @cached_property
-    def habits(self) -> Any:
-        """What each annotator answers when not answering from the item, where it is clear. (annotators, tasks)"""
-        return _quoted(habit_notes(self.screens))
-
-    @cached_property
     def notes(self) -> Any:
         """What each annotator's labels show by themselves: one answer always, copies. (annotators, tasks)"""
-        return _quoted(annotator_notes(self.screens))
+        return _quoted(self.screens.notes)
 
     @cached_property
-    def peers(self) -> PeerAgreement:
+    def habits(self) -> Any:
+        """What each annotator answers when not answering from the item, where it is clear. (annotators, tasks)"""
+        return _quoted(self.screens.habits)
+
+    @cached_property
+    def peers(self) -> pd.DataFrame:
         """How often every two annotators gave the same label."""
         return peer_agreement(self.annotations)
-
-    @cached_property
-    def confusions(self) -> ConfusionCounts:
-        """What each annotator gave against the cleaned labels."""
-        return count_confusions(self.annotations, self.labels[self.annotations.item])
 
     @cached_property
     def alpha(self) -> dict[str, float]:
         """Krippendorff's alpha of each task where it is defined."""
         return {name: alpha for name, alpha in alpha_by_task(self.annotations).items() if alpha is not None}
-
-    @cached_property
-    def agreement(self) -> Floats:
-        """The share of each annotator's labels that are the most probable ones. (annotators, tasks)"""
-        return np.nan_to_num(share_right(self.annotations, self.labels)[0])
 
     @cached_property
     def ranked(self) -> Ints:
@@ -186,8 +158,12 @@ class RunData:
     @cached_property
     def bad_pairs(self) -> list[int]:
         """The pairs (annotator * tasks + task) no better or worse than chance, those with the most labels first."""
+        return self.with_most_labels(np.isin(self.verdicts, BAD))
+
+    def with_most_labels(self, chosen: Bools) -> list[int]:
+        """The chosen (annotators, tasks) as pairs, those with the most labels first."""
+        pairs = np.flatnonzero(chosen)
         counts = self.estimate.annotations.reshape(-1)
-        pairs = np.flatnonzero(np.isin(self.verdicts.reshape(-1), BAD))
         return [int(pair) for pair in pairs[np.argsort(-counts[pairs], kind="stable")]]
 
     # ---------------------------------------------------------------- names
@@ -200,10 +176,11 @@ class RunData:
     def several_tasks(self) -> bool:
         return len(self.annotations.tasks) > 1
 
-    def pair_name(self, annotator: int, task: int) -> str:
-        """An annotator, with the task where there are several."""
-        name = self.annotations.annotators[annotator]
-        return f"{name} · {self.task_names[task]}" if self.several_tasks else name
+    def busiest_tasks(self, most: int) -> list[int]:
+        """The tasks with the most annotations, in their own order."""
+        counts = self.estimate.annotations.sum(axis=0)
+        tasks = np.sort(np.argsort(-counts, kind="stable")[:most])
+        return [int(task) for task in tasks if counts[task]]
 
     def label_names(self, task: int) -> list[str]:
         """The labels of a task; places where every item lists its own options."""
@@ -217,19 +194,20 @@ class RunData:
 def read_run(run: Run | str | Path, against_gold: AgainstGold | None = None) -> RunData:
     """What the report needs of a run, or of a run folder. The model is not read."""
     run = run if isinstance(run, Run) else Run.open(run, verify_model=False)
+    try:
+        *_, last = (run.folder / layout.LOG).read_text(encoding="utf-8").splitlines()
+        finished = datetime.fromisoformat(last.split(" ", 1)[0])
+    except (OSError, ValueError):  # the command line wrote no log
+        finished = datetime.fromtimestamp((run.folder / MANIFEST).stat().st_mtime, UTC)
     return RunData(
         name=run.folder.resolve().name,
         screens=run.screens,
         log_probs=run.log_probs,
         config=run.config,
         metrics=run.metrics,
-        scorer_settings=run.scorer_settings,
-        trained=run.channel_summary.get(TRAINED),
-        trajectory=run.trajectory if run.trajectory and TRAINED in run.trajectory.columns else None,
-        changes=run.changes,
         against_gold=against_gold,
         file=str(run.config.get("file") or ""),
-        date=_day(_finished_at(run.folder)),
+        date=_day(finished),
     )
 
 
@@ -249,13 +227,13 @@ def read_table(annotations: Annotations, file: Path, *, use_gold: bool = False) 
             "labelled twice, or train a model (`realm train`), whose report judges them by the model."
         )
     table = annotations if use_gold else annotations.without_gold()
-    found = estimate(table, gold=gold)
+    estimates = estimate(table, gold=gold)
     return RunData(
         name=file.name,
-        screens=Screens(table, found),
+        screens=Screens(table, estimates),
         config={"gold_used": use_gold, "data": {"fingerprint": annotations.fingerprint(gold=use_gold)}},
         metrics={"probabilities": layout.AGREEMENT, "warnings": list(annotations.ledger.warnings)},
-        against_gold=None if use_gold else estimate_against_gold(annotations, found),
+        against_gold=None if use_gold else estimate_against_gold(annotations, estimates),
         file=annotations.ledger.file or file.name,
         date=_day(datetime.now(UTC)),
     )
@@ -267,21 +245,8 @@ def _quoted(words: Any) -> Any:
     return np.array(quoted, dtype=object).reshape(words.shape)
 
 
-def _finished_at(folder: Path) -> datetime:
-    """When a run ended: the last line of its log, where the command line wrote one; else the age of its manifest."""
-    try:
-        *_, last = (folder / layout.LOG).read_text(encoding="utf-8").splitlines()
-        return datetime.fromisoformat(last.split(" ", 1)[0])
-    except (OSError, ValueError):
-        return datetime.fromtimestamp((folder / MANIFEST).stat().st_mtime, UTC)
-
-
 def _day(moment: datetime) -> str:
-    """`17 November 2026`.
-
-    The environment variable SOURCE_DATE_EPOCH (seconds) is the date of all reports, where one is to be made again to
-    the byte on another day.
-    """
+    """`17 November 2026`; the environment variable SOURCE_DATE_EPOCH (seconds) is the date of all reports."""
     fixed = os.environ.get("SOURCE_DATE_EPOCH", "")
     moment = datetime.fromtimestamp(int(fixed), UTC) if fixed.isdecimal() else moment
     return f"{moment.day} {moment:%B %Y}"

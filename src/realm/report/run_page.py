@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from realm.check import examine
 from realm.crowd.against_gold import AgainstGold, gold_sentences
 from realm.data import Annotations
 from realm.display import counted
 from realm.methods import METHODS
-from realm.report import annotators, items, model, summary
-from realm.report.disputes import Disputes
-from realm.report.escaping import clipped
-from realm.report.evaluation import evaluation
+from realm.report import annotators, items
+from realm.report.evaluation import curves, evaluation
 from realm.report.html import NAME, fill, write_page
-from realm.report.pseudonyms import names_in_texts, pseudonymised
+from realm.report.pseudonyms import pseudonymised
 from realm.report.run_data import RunData, read_run, read_table
+from realm.report.summary import Summary
 from realm.runs import Run
-from realm.runs.changes import LEFT, TEST_FIGURES
 
 SECTIONS = {
     "summary": "Labels", "annotators-section": "Annotators", "unclear": "Unclear", "disputed": "Disputed",
-    "since": "Changes", "check": "Check", "test": "Test", "training": "Model", "limits": "Limits",
-    "making": "How it was made",
+    "check": "Check", "test": "Test", "training": "Model", "limits": "Limits", "making": "How it was made",
 }  # fmt: skip
 """The sections by id, in the order of a manager's questions, and what the bar at the top calls them."""
-FLIPPED = 100
-"""Most rows of the table of labels that changed: what a person reads through."""
-TEXT = 240
-"""Most characters of the text of an item that changed."""
+SHORTEST = 3
+"""Names of one or two characters turn up in texts by chance."""
 
 
 def write_report(
@@ -82,107 +76,42 @@ def render(data: RunData, *, pseudonymise: bool = False, title: str = "") -> str
     if pseudonymise:
         data = pseudonymised(data)
     table, settling = annotators.AnnotatorTable(data), items.Settling(data)
-    apart, broken = items.disagreements(data), items.broken(data)
+    apart, n_apart = items.disagreements(data)
+    summary = Summary(data)
     warnings = [str(text) for name in ("notes", "warnings") for text in data.metrics.get(name, [])]
-    first_screen = summary.Summary(data)
-    warnings = [text for text in warnings if text != first_screen.undertrained]
+    warnings = [text for text in warnings if text != summary.undertrained]
     if pseudonymise:
-        texts = [data.annotations.texts[item].as_py() or "" for item in table.shown_items]
-        if n := names_in_texts(names, [*apart.items, *settling.items.items, *broken.items], texts):
-            warnings.append(
-                f"{counted(n, 'annotator name')} also occur{'s' * (n == 1)} in the items' own texts or ids, "
-                "which are shown as they are."
-            )
+        shown = [data.annotations.texts[item].as_py() or "" for item in table.shown_items]
+        shown += [one[part] for one in (*apart, *settling.items) for part in ("id", "text", "context")]
+        n = sum(len(name) >= SHORTEST and any(name in text for text in shown) for name in names)
+        if n:
+            occur = "occurs" if n == 1 else "occur"
+            warnings.append(f"{counted(n, 'annotator name')} also {occur} in the items' own texts or ids, as they are.")
     heading = title or data.file or data.name
     test = evaluation(data.metrics.get("test"))
     findings = [] if data.has_model else examine(data.annotations, screens=data.screens).findings
     context = {
         "data": data,
         "heading": heading,
-        "facts": _facts(data, heading),
-        "summary": first_screen,
+        "summary": summary,
         "gold": data.against_gold,
         "gold_sentences": [] if data.against_gold is None else gold_sentences(data.against_gold),
         "rankings": annotators.rankings(data),
         "table": table,
         "heat": annotators.heat_map(data),
-        "time": annotators.over_time(data),
+        "time_charts": annotators.changes_over_time(data),
         "settling": settling,
-        "disputes": Disputes(data),
-        "broken": broken,
         "apart": apart,
-        "changes": data.changes,
-        "flipped": _flipped(data),
-        "left_note": LEFT,
-        "compared_figures": _compared_figures(data),
+        "n_apart": n_apart,
         "findings": findings,
         "dropped": list(data.annotations.ledger.counts.items()),
         "test": test,
-        "calibration": model.calibration(data),
-        "curves": model.curves(data) if data.has_model else [],
-        "making": making(data),
+        "curves": curves(data.metrics),
+        "method": METHODS.get(str(data.settings.get("method", "realm"))),
         "warnings": warnings,
         "settings": [(key, str(value)) for key, value in sorted(data.settings.items())],
         "show_ids": "item" in (data.config.get("columns") or data.annotations.columns or {"item": ""}),
     }
-    absent = {"since": data.changes, "check": findings, "test": test, "training": data.has_model}
+    absent = {"check": findings, "test": test, "training": data.has_model}
     sections = [(id, name) for id, name in SECTIONS.items() if absent.get(id, True)]
     return fill("run.html", f"{heading} · annotator report", sections, context)
-
-
-def _facts(data: RunData, heading: str) -> list[str]:
-    """What the report is about, under its heading: the table, the run, the model and the day."""
-    facts = [data.file, f"run {data.name}" if data.has_model else "no model trained"]
-    if data.has_model and data.config.get("model"):
-        facts.append(f"model {data.config['model']}")
-    return [fact for fact in (*facts, data.date) if fact and fact != heading]
-
-
-def _flipped(data: RunData) -> list[dict[str, Any]]:
-    """The items whose label changed since an earlier run, with their texts, the most confident first."""
-    if data.changes is None:
-        return []
-    rows, table, names = data.changes.flipped[:FLIPPED], data.annotations, data.task_names
-    ids = table.item_ids.to_pylist() if rows else []
-    row_of = {(names[task], id): row for row, (task, id) in enumerate(zip(table.item_tasks, ids, strict=False))}
-    places = [row_of.get((row["task"], row["item"])) for row in rows]
-    texts = [None if place is None else table.texts[place].as_py() for place in places]
-    return [{**row, "text": clipped(text or row["item"], TEXT)} for row, text in zip(rows, texts, strict=True)]
-
-
-def _compared_figures(data: RunData) -> list[tuple[str, float, float]]:
-    """Name, before and now of each figure on the same test, of a run that goes on from another."""
-    test = (data.changes and data.changes.test) or {"before": {}, "now": {}}
-    pairs = [(name, test["before"].get(name), test["now"].get(name)) for name in TEST_FIGURES]
-    return [(name, before, now) for name, before, now in pairs if before is not None and now is not None]
-
-
-def making(data: RunData) -> list[tuple[str, str]]:
-    """How the run was made: terms and values, the essential ones; all settings stand below them."""
-    settings, config, scorer = data.settings, data.config, data.scorer_settings
-    method = METHODS.get(str(settings.get("method", "realm")))
-    told = settings.get("method", "realm") if method is None else f"{method.name} ({method.description})"
-    answers = scorer.get("style", {}).get("answers")  # a classifier has no answer tokens
-    steps, temperature = data.metrics.get("steps"), data.metrics.get("temperature")
-    epochs, versions = settings.get("num_train_epochs"), {"realm": config.get("realm"), **config.get("versions", {})}
-    rows = {
-        "Report of": " · ".join(part for part in (data.name, data.date) if part),
-        "Table": data.file,
-        "Method": told if data.has_model else "agreement between annotators; no model was trained",
-        "Model": config.get("model"),
-        "Asked as": ", ".join(str(part) for part in (scorer.get("kind"), answers) if part),
-        "Training": f"{steps} steps, {epochs:g} epochs" if epochs and steps else "",
-        "Seed": settings.get("seed"),
-        "Gold labels": "used: where it is known it decides"
-        if data.gold_used
-        else "not used: neither training nor these estimates have seen a true label",
-        "Probabilities": data.probabilities,
-        "Temperature": f"{temperature:.2f}: the model's probabilities were softened to fit the annotations"
-        if temperature not in (None, 1)
-        else "",
-        "Taken as experts": ", ".join(map(str, settings.get("experts") or [])),
-        "Carried in": "an earlier estimate of expertise" if config.get("prior") else "",
-        "Data": f"fingerprint {config.get('data', {}).get('fingerprint', 'not recorded')}",
-        "Versions": ", ".join(f"{name} {number}" for name, number in versions.items() if number),
-    }
-    return [(term, str(value)) for term, value in rows.items() if value not in (None, "")]

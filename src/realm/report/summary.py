@@ -14,10 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from markupsafe import Markup
 
-from realm.crowd.drift import AnnotatorOverTime
-from realm.crowd.engine import Floats
-from realm.crowd.notes import drift_in_words
-from realm.crowd.peers import wilson
+from realm.crowd.label_figures import wilson
 from realm.crowd.verdicts import VERDICTS
 from realm.report import charts
 from realm.report.escaping import clipped
@@ -35,10 +32,10 @@ HALF = 0.5
 """An annotator with a lower accuracy is more often wrong than right; so is a model on a label with a lower recall."""
 A_FEW = 0.05
 """Up to this share of the labels, guessers are a caution, above it an alarm: one label in twenty."""
-NAMED, NOTED = 8, 4
-"""Most annotators that a sentence names (two lines), and most of those with a sentence of their own."""
+NAMED = 8
+"""Most annotators that a sentence names: two lines."""
 LONGEST_NAME, REMARK = 64, 120
-"""Most characters of a name, as in the table whose rows the names open, and of a remark on an annotator (a line)."""
+"""Most characters of a name, and of a remark on an annotator (a line)."""
 BALANCES, LABELS = 6, 12
 """Most tasks whose label balance is drawn (three rows of two charts), and most labels of each; the rarest are added."""
 MODEL_FAILS = ("not clearly better than the base rate", "gives the same answer")
@@ -55,7 +52,6 @@ class Alarm:
     total: int = 0
     share: float = 0.0
     texts: tuple[str, ...] = ()
-    more: int = 0
 
 
 class ExpectedRight(NamedTuple):
@@ -71,13 +67,13 @@ class WorstLabel(NamedTuple):
     """The label of which the model finds the smallest share of the test items."""
 
     label: str
-    found: int
+    correct: int
     items: int
 
     @property
     def is_missed(self) -> bool:
         """Whether most of its items are missed."""
-        return self.found < HALF * self.items
+        return self.correct < HALF * self.items
 
 
 @dataclass(frozen=True)
@@ -104,18 +100,16 @@ class Summary:
         """By the posterior of each item's true label; votes that tie are decided at random."""
         data, table, posterior = self.data, self.data.annotations, self.data.estimate.posterior
         labelled = table.annotations_per_item > 0
-        votes = data.votes[labelled]
-        top = votes == votes.max(axis=1, keepdims=True, initial=0)
-        majority = (top / np.maximum(top.sum(axis=1, keepdims=True), 1) * posterior[labelled]).sum(axis=1)
+        majority = (_majority(data.votes[labelled]) * posterior[labelled]).sum(axis=1)
         given, clear = posterior[table.item, table.label], data.confidence[data.confidence >= UNCLEAR]
         return ExpectedRight(*(float(v.mean()) if len(v) else 0.0 for v in (data.confidence, majority, given, clear)))
 
     @cached_property
     def state(self) -> str:
         """Whether the cleaned labels can be used, as far as they can be judged: what is shown is what decides."""
+        share = round(self.expected.cleaned, 2)
         if self.data.estimate.relative:
             return "care"
-        share = round(self.expected.cleaned, 2)
         return "good" if share >= USABLE else "care" if share >= PARTLY else "bad"
 
     @cached_property
@@ -128,11 +122,9 @@ class Summary:
 
     # ---------------------------------------------------------------- annotators
 
-    def verdict_counts(self, task: int | None = None) -> tuple[list[int], list[int]]:
+    def verdict_counts(self, tasks: Sequence[int] | slice = slice(None)) -> tuple[list[int], list[int]]:
         """How many annotators (pairs, over all tasks) have each verdict, and their annotations."""
-        kinds, n = self.data.verdicts, self.data.estimate.annotations
-        if task is not None:
-            kinds, n = kinds[:, [task]], n[:, [task]]
+        kinds, n = self.data.verdicts[:, tasks], self.data.estimate.annotations[:, tasks]
         masks = [kinds == kind for kind in range(len(VERDICTS))]
         return [int(mask.sum()) for mask in masks], [int(n[mask].sum()) for mask in masks]
 
@@ -150,9 +142,8 @@ class Summary:
     def weak_pairs(self) -> list[int]:
         """Those known to be above chance, and more often wrong than right; not where values are relative."""
         estimate, middling = self.data.estimate, self.data.verdicts == VERDICTS.index("middling")
-        weak = middling & (np.nan_to_num(estimate.accuracy, nan=1.0) < HALF) & ~estimate.relative_tasks
-        pairs = np.flatnonzero(weak)
-        return [int(pair) for pair in pairs[np.argsort(-estimate.annotations.reshape(-1)[pairs], kind="stable")]]
+        accuracy = np.nan_to_num(estimate.accuracy, nan=1.0)
+        return self.data.with_most_labels(middling & (accuracy < HALF) & ~estimate.relative_tasks)
 
     @cached_property
     def guessing_state(self) -> str:
@@ -169,7 +160,7 @@ class Summary:
         """The model on the test items: good only where it is clearly ahead of the base rate and misses no label."""
         if not self.data.has_model:
             return None
-        failed = any(words in text for text in self._findings for words in MODEL_FAILS)
+        failed = any(words in text for text in self.data.metrics.get("findings", []) for words in MODEL_FAILS)
         test = self.data.metrics.get("test") or {}
         if (accuracy := test.get("accuracy")) is None:
             return ModelTile("bad", {}, is_useless=True) if failed else None
@@ -189,71 +180,64 @@ class Summary:
         steps = self.data.metrics.get("steps")
         return (few_steps(int(steps)) or "") if self.data.has_model and steps is not None else ""
 
-    @property
-    def _findings(self) -> list[str]:
-        return [str(text) for text in self.data.metrics.get("findings", [])]
-
     # ---------------------------------------------------------------- bad news
 
     @cached_property
     def alarms(self) -> list[Alarm]:
         """What must be known before any figure is used, the worst first."""
-        found = [*self._of_model(), *self._of_verdicts(), *self._fallen(), *self._patterns()]
-        low = {clipped(name, 40): alpha for name, alpha in self.data.alpha.items() if alpha < TENTATIVE}
+        data, alarms = self.data, [*self._of_model(), *self._of_verdicts(), *self._of_patterns()]
+        low = {clipped(name, 40): f"{alpha:.2f}" for name, alpha in data.alpha.items() if alpha < TENTATIVE}
         if low:
-            where = ", ".join(list(low)[:NAMED]) if self.data.several_tasks else ""
-            found.append(Alarm("agreement", "care", texts=(where, ", ".join(f"{alpha:.2f}" for alpha in low.values()))))
-        return sorted(found, key=lambda alarm: ("bad", "care").index(alarm.state))
+            where = ", ".join(list(low)[:NAMED]) if data.several_tasks else ""
+            alarms.append(Alarm("agreement", "care", texts=(where, ", ".join(low.values()))))
+        return sorted(alarms, key=lambda alarm: ("bad", "care").index(alarm.state))
 
     def _of_model(self) -> list[Alarm]:
         """What a run has found of its model, what follows from it ("so ...") with it, and whether it was too short."""
-        found: list[Alarm] = []
-        for text in self._findings:
+        alarms: list[Alarm] = []
+        for text in self.data.metrics.get("findings", []):
             sentence = f"{text[:1].upper()}{text[1:]}"
-            if found and text.startswith("so "):
-                found[-1] = Alarm(found[-1].kind, found[-1].state, texts=(f"{found[-1].texts[0]} {sentence}",))
+            if alarms and text.startswith("so "):
+                before = alarms.pop()
+                alarms.append(Alarm(before.kind, before.state, texts=(f"{before.texts[0]} {sentence}",)))
                 continue
             fails = any(words in text for words in MODEL_FAILS)
-            found.append(Alarm("useless" if fails else "noted", "bad" if fails else "care", texts=(sentence,)))
+            alarms.append(Alarm("useless" if fails else "noted", "bad" if fails else "care", texts=(sentence,)))
         if text := self.undertrained:
-            found.append(Alarm("undertrained", "care", texts=(f"{text[:1].upper()}{text[1:]}",)))
+            alarms.append(Alarm("undertrained", "care", texts=(f"{text[:1].upper()}{text[1:]}",)))
         worst = None if self.model is None or self.model.is_useless else self.model.worst
         if worst is not None and worst.is_missed:
-            texts = (clipped(worst.label, 40), f"{worst.found:,}", f"{worst.items:,}")
-            found.append(Alarm("missed", "care", texts=texts))
-        return found
+            texts = (clipped(worst.label, 40), f"{worst.correct:,}", f"{worst.items:,}")
+            alarms.append(Alarm("missed", "care", texts=texts))
+        return alarms
 
     def _of_verdicts(self) -> list[Alarm]:
-        kinds, found = self.data.verdicts.reshape(-1), []
-        groups = {name: [p for p in self.data.bad_pairs if kinds[p] == VERDICTS.index(name)] for name in VERDICTS[3:]}
-        for kind, pairs in (groups | {"weak": self.weak_pairs}).items():
+        kinds, alarms = self.data.verdicts.reshape(-1), []
+        pairs_of = {name: [p for p in self.data.bad_pairs if VERDICTS[kinds[p]] == name] for name in VERDICTS[3:]}
+        for kind, pairs in (pairs_of | {"weak": self.weak_pairs}).items():
             if pairs:
                 share = self._share(pairs)
                 state = "bad" if share > A_FEW and kind != "weak" else "care"
-                names = self._named(pairs)
-                found.append(Alarm(kind, state, names[:NAMED], len(pairs), share, more=max(len(names) - NAMED, 0)))
-        return found
+                alarms.append(Alarm(kind, state, self._named(pairs), len(pairs), share))
+        return alarms
 
-    def _fallen(self) -> list[Alarm]:
-        """Annotators whose accuracy fell beyond chance."""
-        fell = [each for each in self.data.screens.times if fell_since(each)]
-        fell.sort(key=lambda each: each.drift.p_value if each.drift is not None else 1.0)
+    def _of_patterns(self) -> list[Alarm]:
+        """Annotators whose accuracy fell, and those whose labels show a pattern, unless they are named already."""
+        data = self.data
+        fallen = sorted((each for each in data.screens.times if each.changed and each.fell), key=lambda e: e.p_value)
         names = [
-            (self._name(each.annotator), f"{self.data.task_names[each.task]}: " * self.data.several_tasks + text)
-            for each in fell[:NOTED]
-            if (text := drift_in_words(each.drift) if each.drift is not None else "")
+            (clipped(each.annotator, LONGEST_NAME), f"{each.task}: " * data.several_tasks + each.change)
+            for each in fallen
         ]
-        return [Alarm("fallen", "care", names, len(fell), more=max(len(fell) - NOTED, 0))] if fell else []
-
-    def _patterns(self) -> list[Alarm]:
-        """Annotators whose labels show a pattern by themselves, but for those who are named for their accuracy."""
-        n_tasks, kinds = len(self.data.annotations.tasks), self.data.verdicts.reshape(-1)
-        seen: dict[int, str] = {}  # one line for each annotator: copies are noted in every task
-        for pair, text in enumerate(self.data.notes.reshape(-1)):
-            if text and kinds[pair] >= 0 and pair not in self.data.bad_pairs and not text.startswith("accuracy "):
-                seen.setdefault(pair // n_tasks, str(text))
-        names = [(self._name(annotator), text) for annotator, text in list(seen.items())[:NOTED]]
-        return [Alarm("pattern", "care", names, len(seen), more=max(len(seen) - NOTED, 0))] if seen else []
+        alarms = [Alarm("fallen", "care", names, len(names))] if names else []
+        patterns: dict[int, str] = {}  # one line for each annotator: copies are noted in every task
+        for pair, text in enumerate(data.notes.reshape(-1)):
+            if text and pair not in data.bad_pairs and not text.startswith("accuracy "):
+                patterns.setdefault(pair // len(data.annotations.tasks), str(text))
+        if patterns:
+            names = [(self._name(annotator), text) for annotator, text in patterns.items()]
+            alarms.append(Alarm("pattern", "care", names, len(names)))
+        return alarms
 
     def _named(self, pairs: Sequence[int]) -> list[tuple[str, str]]:
         """Each annotator of these pairs with a remark: the share of all labels, the tasks, what their labels show."""
@@ -282,10 +266,12 @@ class Summary:
 
     def verdict_chart(self) -> Markup:
         annotators, annotations = self.counts
-        if not self.data.several_tasks:
-            return charts.verdict_bars([("annotators", annotators), ("their annotations", annotations)])
-        tasks = [(self.data.task_names[task], self.verdict_counts(task)[0]) for task in busiest(self.data, BALANCES)]
-        return charts.verdict_bars([*tasks, ("all annotations", annotations)])
+        rows = [("annotators", annotators), ("their annotations", annotations)]
+        if self.data.several_tasks:
+            tasks = self.data.busiest_tasks(BALANCES)
+            rows = [(self.data.task_names[task], self.verdict_counts([task])[0]) for task in tasks]
+            rows.append(("all annotations", annotations))
+        return charts.verdict_bars(rows)
 
     def confidence_chart(self) -> Markup:
         """How many labels are how confident, in bins of ten percent, the most confident first."""
@@ -294,33 +280,19 @@ class Summary:
         first = int(np.flatnonzero(counts)[0]) if counts.any() else 0
         names = [f"{percent(low)} to {percent(high)}" for low, high in pairwise(edges)][first:][::-1]
         shares = (counts / max(int(counts.sum()), 1))[first:][::-1]
-        return charts.bars("Confidence of the cleaned labels", names, [("", shares)])
+        return charts.bars("Confidence of the cleaned labels", names, [("", shares.tolist())])
 
     @cached_property
     def balances(self) -> list[Figure]:
         """Shares of the labels of each task: among the annotations, by majority (ties divided), and cleaned."""
         figures = []
-        for task in range(len(self.data.annotations.tasks)):
-            if (balance := label_balance(self.data, task)) is not None:
-                labels, given, majority, cleaned = balance
-                series = [("as given", given), ("majority", majority), ("cleaned", cleaned)]
-                if self.data.one_label_each:
-                    del series[1]  # the same as given
-                title = "Label balance" + (f", {self.data.task_names[task]}" if self.data.several_tasks else "")
+        for task, name in enumerate(self.data.task_names):
+            labels, shares = label_balance(self.data, task)
+            if labels:
+                series = [(each, shares[each]) for each in shares if each != "majority" or not self.data.one_label_each]
+                title = "Label balance" + (f", {name}" if self.data.several_tasks else "")
                 figures.append(Figure(charts.bars(title, labels, series), title, "figures are of the cleaned labels"))
         return figures
-
-
-def fell_since(each: AnnotatorOverTime) -> bool:
-    """Whether accuracy fell beyond chance."""
-    return each.drift is not None and each.drift.flagged and each.drift.after[0] < each.drift.before[0]
-
-
-def busiest(data: RunData, most: int) -> list[int]:
-    """The tasks with the most annotations, in their own order."""
-    counts = data.estimate.annotations.sum(axis=0)
-    tasks = np.sort(np.argsort(-counts, kind="stable")[:most])
-    return [int(task) for task in tasks if counts[task]]
 
 
 def worst_label(test: dict[str, Any]) -> WorstLabel | None:
@@ -333,24 +305,28 @@ def worst_label(test: dict[str, Any]) -> WorstLabel | None:
     return WorstLabel(str(worst["label"]), round(worst["recall"] * worst["support"]), int(worst["support"]))
 
 
-def label_balance(data: RunData, task: int) -> tuple[list[str], Floats, Floats, Floats] | None:
-    """The labels of a task and their shares as given, by majority and cleaned; None without any. (labels,) each
+def label_balance(data: RunData, task: int) -> tuple[list[str], dict[str, list[float]]]:
+    """The labels of a task and their shares `as given`, by `majority` and `cleaned`; no labels where nothing was given.
 
     Where every item lists its own options their places are counted instead.
     """
     items, labels = np.flatnonzero(data.annotations.item_tasks == task), data.label_names(task)
-    votes = data.votes[items, : len(labels)].astype(np.float64)
-    labelled = votes[votes.sum(axis=1) > 0]
-    if not len(labelled):
-        return None
-    top = labelled == labelled.max(axis=1, keepdims=True)
-    cleaned = np.bincount(data.labels[items], minlength=len(labels)).astype(np.float64)
-    totals = [votes.sum(axis=0), (top / top.sum(axis=1, keepdims=True)).sum(axis=0), cleaned]
-    shares = [each / each.sum() for each in totals]
+    votes = data.votes[items, : len(labels)]
+    votes = votes[votes.sum(axis=1) > 0]
+    if not len(votes):
+        return [], {}
+    cleaned = np.bincount(data.labels[items], minlength=len(labels))
+    totals = {"as given": votes.sum(axis=0), "majority": _majority(votes).sum(axis=0), "cleaned": cleaned}
+    shares = {name: counts / counts.sum() for name, counts in totals.items()}
     if len(labels) > LABELS:
-        frequent = np.sort(np.argsort(-shares[2], kind="stable")[: LABELS - 1])
+        frequent = np.sort(np.argsort(-shares["cleaned"], kind="stable")[: LABELS - 1])
         rest = np.setdiff1d(np.arange(len(labels)), frequent)
         labels = [labels[k] for k in frequent] + [f"{len(rest)} others"]
-        shares = [np.append(share[frequent], share[rest].sum()) for share in shares]
-    given, majority, cleaned = shares
-    return labels, given, majority, cleaned
+        shares = {name: np.append(share[frequent], share[rest].sum()) for name, share in shares.items()}
+    return labels, {name: share.tolist() for name, share in shares.items()}
+
+
+def _majority(votes: Any) -> Any:
+    """The share of each option in the majority vote of an item, ties divided. (items, Kmax)"""
+    top = votes == votes.max(axis=1, keepdims=True, initial=0)
+    return top / np.maximum(top.sum(axis=1, keepdims=True), 1)

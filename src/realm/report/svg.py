@@ -7,12 +7,13 @@ hear the page instead of seeing it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from markupsafe import Markup, escape
 
 from realm.report.escaping import visible
+
+Span = tuple[float, float]
 
 MARKS = (
     "M-1,0a1,1 0 1,0 2,0a1,1 0 1,0 -2,0Z",
@@ -23,11 +24,6 @@ MARKS = (
 )
 """The mark of each verdict: circle, diamond, ring, square and cross, so that it is never told by colour alone."""
 MARK_KINDS = ("", "", " ring", "", " cross")
-
-
-def number(value: float) -> str:
-    """A coordinate in as few characters as it needs."""
-    return f"{value:.1f}".removesuffix(".0")
 
 
 def percent(share: float) -> str:
@@ -48,27 +44,9 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
     span = high - low
     if not math.isfinite(span) or span <= 0:
         return [low]
-    rough = span / max(about, 1)
-    size = 10.0 ** math.floor(math.log10(rough))
-    step = next(size * factor for factor in (1, 2, 2.5, 5, 10) if size * factor >= rough * 0.999)
-    first = math.ceil(low / step - 1e-9)
-    last = math.floor(high / step + 1e-9)
-    return [index * step for index in range(first, last + 1)]
-
-
-@dataclass(frozen=True)
-class Scale:
-    """A straight line from values to coordinates."""
-
-    low: float
-    high: float
-    start: float
-    stop: float
-
-    def __call__(self, value: float) -> float:
-        span = self.high - self.low
-        share = (value - self.low) / span if span else 0.5
-        return self.start + share * (self.stop - self.start)
+    size = 10.0 ** math.floor(math.log10(span / about))
+    step = next(size * factor for factor in (1, 2, 2.5, 5, 10) if size * factor >= span / about * 0.999)
+    return [index * step for index in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
 def element(tag: str, inner: Markup, **attributes: str | float) -> Markup:
@@ -76,7 +54,7 @@ def element(tag: str, inner: Markup, **attributes: str | float) -> Markup:
     start = tag
     for name, value in attributes.items():
         if value != "":
-            text = visible(value) if isinstance(value, str) else number(value)
+            text = visible(value) if isinstance(value, str) else f"{value:.1f}".removesuffix(".0")
             start += f' {name.rstrip("_").replace("_", "-")}="{escape(text)}"'
     return Markup(f"<{start}>{inner}</{tag}>" if inner else f"<{start}/>")
 
@@ -86,83 +64,68 @@ class Picture:
 
     def __init__(self, width: float, height: float, title: str, description: str) -> None:
         self.width, self.height = width, height
-        self._head = Markup("<title>{}</title><desc>{}</desc>").format(visible(title), visible(description))
-        self._parts: list[Markup] = []
+        self._parts = [Markup("<title>{}</title><desc>{}</desc>").format(visible(title), visible(description))]
 
     def add(self, tag: str, text: str = "", *, hint: str = "", **attributes: str | float) -> None:
         """An element; `hint` shows when pointed at."""
-        inner = escape(visible(text))
-        if hint:
-            inner = Markup(f"<title>{escape(visible(hint))}</title>{inner}")
-        self._parts.append(element(tag, inner, **attributes))
+        inner = Markup(f"<title>{escape(visible(hint))}</title>") if hint else Markup("")
+        self._parts.append(element(tag, inner + escape(visible(text)), **attributes))
 
     def line(self, x1: float, y1: float, x2: float, y2: float, class_: str) -> None:
         self.add("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
 
-    def text(self, x: float, y: float, text: str, class_: str = "", anchor: str = "start", hint: str = "") -> None:
+    def text(self, x: float, y: float, text: str, class_: str, anchor: str = "start", **more: str) -> None:
         """Text from data is kept from turning its neighbours around by `unicode-bidi: isolate` in the style sheet."""
-        self.add("text", text, hint=hint, x=x, y=y, text_anchor=anchor, class_=class_)
+        self.add("text", text, x=x, y=y, text_anchor=anchor, class_=class_, **more)
 
-    def tilted(self, x: float, y: float, text: str, hint: str) -> None:
-        """The heading of a narrow column."""
-        turn = f"rotate(-32 {number(x)} {number(y)})"
-        self.add("text", text, hint=hint, x=x, y=y, class_="name", transform=turn)
-
-    def path(self, points: Sequence[tuple[float, float]], class_: str, *, closed: bool = False, hint: str = "") -> None:
-        coordinates = "L".join(f"{number(x)},{number(y)}" for x, y in points)
-        self.add("path", hint=hint, d=f"M{coordinates}{'Z' if closed else ''}", class_=class_)
-
-    def mark(self, x: float, y: float, kind: int, size: float = 4.0, hint: str = "") -> None:
+    def mark(self, x: float, y: float, kind: int, size: float, hint: str = "") -> None:
         """The mark of a verdict."""
-        place = f"translate({number(x)} {number(y)}) scale({size:g})"
+        place = f"translate({x:.1f} {y:.1f}) scale({size:g})"
         self.add("path", hint=hint, d=MARKS[kind], transform=place, class_=f"mark v{kind}{MARK_KINDS[kind]}")
 
-    def markup(self, class_: str = "chart") -> Markup:
+    def markup(self, class_: str) -> Markup:
         """The whole picture. `class_` decides how it takes its place on the page."""
-        box = f"0 0 {number(self.width)} {number(self.height)}"
-        inner = self._head + Markup("").join(self._parts)
-        return element("svg", inner, viewBox=box, role="img", width=self.width, height=self.height, class_=class_)
+        size = {"viewBox": f"0 0 {self.width:g} {self.height:g}", "width": self.width, "height": self.height}
+        return element("svg", Markup("").join(self._parts), role="img", **size, class_=class_)  # type: ignore[arg-type]
 
 
 class Plot(Picture):
-    """A picture with axes: `x` and `y` are its scales."""
+    """A picture with axes; `x` and `y` give the coordinates of values in these ranges."""
 
     def __init__(
         self,
-        width: float,
-        height: float,
+        size: Span,
         title: str,
         description: str,
-        *,
-        x: tuple[float, float],
-        y: tuple[float, float],
-        margins: tuple[float, float, float, float] = (34, 24, 42, 52),  # top, right, bottom, left: room for labels
+        x_range: Span,
+        y_range: Span = (0, 1),
+        margins: tuple[float, float, float, float] = (34, 36, 42, 52),  # top, right, bottom, left: room for labels
     ) -> None:
-        super().__init__(width, height, title, description)
+        super().__init__(*size, title, description)
         top, right, bottom, left = margins
-        self.left, self.right, self.top, self.bottom = left, width - right, top, height - bottom
-        self.x = Scale(*x, self.left, self.right)
-        self.y = Scale(*y, self.bottom, self.top)
+        self.left, self.right, self.top, self.bottom = left, size[0] - right, top, size[1] - bottom
+        self.x_range, self.y_range = x_range, y_range
 
-    def points(self, x: Iterable[float], y: Iterable[float]) -> list[tuple[float, float]]:
-        """The coordinates of values; those that are not finite are left out."""
-        return [(self.x(a), self.y(b)) for a, b in zip(x, y, strict=True) if math.isfinite(b)]
+    def x(self, value: float) -> float:
+        return self.left + _share(value, self.x_range) * (self.right - self.left)
 
-    def zone(self, x: tuple[float, float], y: tuple[float, float], class_: str) -> None:
-        """A shaded rectangle, as far as it lies within the axes."""
-        left, right = (self.x(min(max(value, self.x.low), self.x.high)) for value in x)
-        bottom, top = (self.y(min(max(value, self.y.low), self.y.high)) for value in y)
-        self.add("rect", x=left, y=top, width=max(right - left, 0), height=max(bottom - top, 0), class_=class_)
+    def y(self, value: float) -> float:
+        return self.bottom + _share(value, self.y_range) * (self.top - self.bottom)
 
     def x_axis(self, label: str, label_of: Callable[[float], str] = compact, about: int = 6) -> None:
-        for value in ticks(self.x.low, self.x.high, about):
+        for value in ticks(*self.x_range, about):
             self.line(self.x(value), self.top, self.x(value), self.bottom, "grid")
             self.text(self.x(value), self.bottom + 16, label_of(value), "tick", "middle")
         self.text((self.left + self.right) / 2, self.bottom + 33, label, "axis", "middle")
 
-    def y_axis(self, label: str, label_of: Callable[[float], str] = compact, about: int = 5) -> None:
-        for value in ticks(self.y.low, self.y.high, about):
+    def y_axis(self, label: str, label_of: Callable[[float], str] = compact) -> None:
+        for value in ticks(*self.y_range):
             self.line(self.left, self.y(value), self.right, self.y(value), "grid")
             self.text(self.left - 7, self.y(value) + 4, label_of(value), "tick", "end")
         # Upright above the axis, so that it can be read without turning one's head.
         self.text(self.left - 40, self.top - 16, label, "axis")
+
+
+def _share(value: float, span: Span) -> float:
+    """How far along a range a value lies; the middle of a range of one value."""
+    return (value - span[0]) / (span[1] - span[0]) if span[1] > span[0] else 0.5

@@ -10,16 +10,13 @@
     channel.safetensors      the channel's state, where the method learns one
     summary.safetensors      what the channel says of each annotator and task: the columns it adds to the table
     trajectory.safetensors   the same columns at every logging step
-    changes.json             what changed since the run that this one goes on from, where there is one
     metrics.json             losses, evaluations, warnings, what was found of the model; what estimates rest on
     expertise.csv            for people: how reliable each annotator is, with an interval
     labels.csv               for people: the most probable true label of every item
     manifest.json            SHA-256 of every file, written last
     report.html, progress.log, checkpoints/   not in the manifest
 
-The CSV files are written for people and never read back. Nothing here depends on gold unless the run was told to use
-it, but for what the report says of the labels held against it. Nothing but the log holds the time of the run;
-annotations keep the times that the table gave them.
+The CSV files are never read back. Nothing but the log holds the time of the run.
 """
 
 from __future__ import annotations
@@ -28,9 +25,7 @@ import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from realm import __version__
 from realm.errors import RealmError
 from realm.files import MANIFEST, partial_files
 from realm.locks import LOCK, refuse_held
@@ -41,26 +36,17 @@ OUT_OF_FOLD, BEFORE_TRAINING = "out of fold", "before each step"
 """Where the probabilities behind labels and reliability come from: models of folds, or the forward before each step."""
 AGREEMENT, IN_SAMPLE = "agreement alone", "in-sample"
 """What they rested on in tables without a model, or of other sources."""
-CONFIG = "config.yaml"
-SCORER = "scorer.json"
-ANNOTATIONS = "annotations.parquet"
-ANNOTATORS = "annotators.json"
-PREDICTIONS = "predictions.safetensors"
-ESTIMATE = "estimate.safetensors"
-CHANNEL = "channel.safetensors"
-SUMMARY = "summary.safetensors"
-TRAJECTORY = "trajectory.safetensors"
-METRICS = "metrics.json"
-CHANGES = "changes.json"
-EXPERTISE_CSV = "expertise.csv"
-LABELS_CSV = "labels.csv"
-REPORT = "report.html"
+CONFIG, SCORER, METRICS = "config.yaml", "scorer.json", "metrics.json"
+ANNOTATIONS, ANNOTATORS = "annotations.parquet", "annotators.json"
+PREDICTIONS, ESTIMATE, CHANNEL = "predictions.safetensors", "estimate.safetensors", "channel.safetensors"
+SUMMARY, TRAJECTORY = "summary.safetensors", "trajectory.safetensors"
+EXPERTISE_CSV, LABELS_CSV, REPORT = "expertise.csv", "labels.csv", "report.html"
 LOG = "progress.log"
 """What the command line said while it worked, with the time; the one file that holds the time of a run."""
 MODEL, CHECKPOINTS = "model", "checkpoints"
 RUN_FILES = (
     *(CONFIG, SCORER, ANNOTATIONS, ANNOTATORS, PREDICTIONS, ESTIMATE, CHANNEL, SUMMARY, TRAJECTORY, METRICS),
-    *(CHANGES, EXPERTISE_CSV, LABELS_CSV, MANIFEST, REPORT),
+    *(EXPERTISE_CSV, LABELS_CSV, MANIFEST, REPORT),
 )
 """The files of a run, beside the folders model/ and checkpoints/."""
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib")
@@ -72,10 +58,7 @@ CODE = (".py", ".pyc", ".so")
 def holds_run(folder: Path) -> bool:
     """Whether a run was begun in the folder: its `config.yaml` is the first file that a run writes."""
     path = folder / CONFIG
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(6) == b"realm:"
+    return path.is_file() and path.read_bytes()[:6] == b"realm:"
 
 
 def check_output(
@@ -95,10 +78,10 @@ def check_output(
         raise RealmError(
             f"`output` {folder} already holds a run. Use `resume` to go on with it or `overwrite` to replace it."
         )
-    place = Path(os.path.realpath(folder))
+    own = [folder.resolve() / name for name in (*RUN_FILES, MODEL, CHECKPOINTS)]
     for path in reads if overwrite else ():
-        inside = Path(os.path.realpath(os.path.expanduser(path))) if path else Path(os.sep)
-        if inside.is_relative_to(place) and {*inside.relative_to(place).parts[:1]} <= {*RUN_FILES, MODEL, CHECKPOINTS}:
+        place = Path(path or os.sep).expanduser().resolve()
+        if place == folder.resolve() or any(place.is_relative_to(part) for part in own):
             raise RealmError(
                 f"`output` {folder}: `overwrite` would delete {path}, which is read. Name another folder for the "
                 "output, or copy what is read."
@@ -115,10 +98,8 @@ def is_read(name: str) -> bool:
 def refuse_code(folder: Path) -> None:
     """Refuse a run with files that could run code when they are loaded: no run of ours has any outside checkpoints/."""
     for path in sorted(folder.rglob("*")):
-        inside = path.relative_to(folder).parts
-        if inside[0] == CHECKPOINTS or not path.is_file():
-            continue
-        if path.suffix in PICKLES or (inside[0] == MODEL and path.suffix in CODE):
+        top = path.relative_to(folder).parts[0]
+        if top != CHECKPOINTS and path.is_file() and path.suffix in (PICKLES + CODE if top == MODEL else PICKLES):
             raise RealmError(
                 f"{path}: a file of this kind can run code when it is loaded, and a run has none. If you know what it "
                 "is, move it elsewhere; if somebody else gave you the run, do not use it."
@@ -137,13 +118,3 @@ def clear(folder: Path) -> None:
     for name in RUN_FILES:
         if name != CONFIG:
             (folder / name).unlink(missing_ok=True)
-
-
-def check_format(folder: Path, config: dict[str, Any]) -> None:
-    """Refuse a run folder whose layout is not the one above."""
-    if config.get("format") != FORMAT:
-        raise RealmError(
-            f"{folder} was written by realm {config.get('realm', '(unknown)')} in format "
-            f"{config.get('format', 0)}; this is realm {__version__}, which reads format {FORMAT}. "
-            "Train again, or read it with the version that wrote it."
-        )

@@ -1,28 +1,25 @@
 """A run's model on the Hugging Face hub: whether it may be pushed, asked before training, and the push itself.
 
-What goes there is what the manifest lists under `model/`, the card with it: the files of a plain checkpoint. No other
-file of a run is read here but its expertise, where the caller wants annotators named. The token is left to
-`huggingface_hub`: it is never an argument, so that no setting, file or message of ours can hold it.
+The files that the manifest lists under `model/` go there, with the card. The token is left to `huggingface_hub`: it is
+never an argument, so that no setting, file or message of ours can hold it.
 """
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from realm.errors import RealmError
 from realm.files import manifest_hashes
 from realm.models.store import offline
-from realm.runs import folder as layout
+from realm.runs.folder import MODEL
 
 if TYPE_CHECKING:
     from realm.runs.run import Run
 
 CARD = "README.md"
-_HERE = re.compile(r'^folder = "\."  # where this card lies$', re.MULTILINE)
+_HERE = 'folder = "."  # where this card lies'
 """The line of the card's code that says where the model is (`snippet.py.jinja`)."""
-_WHERE = "Set HF_TOKEN, or log in once with `hf auth login`"
 
 
 class PushError(RealmError):
@@ -38,62 +35,42 @@ def check_access(repo_id: str, argument: str) -> None:
 
     `argument` is what messages call the id of the repository. Nothing is made on the hub.
     """
-    named = f"`{argument}={repo_id}`"
     if offline():
         raise RealmError(
-            f"{named}: nothing can be pushed while network calls are forbidden (`offline`, REALM_OFFLINE or "
-            "HF_HUB_OFFLINE). Allow them, or leave it out and push the finished run later."
+            f"`{argument}={repo_id}`: nothing can be pushed while network calls are forbidden (`offline`, "
+            "REALM_OFFLINE or HF_HUB_OFFLINE). Allow them, or leave it out and push the finished run later."
         )
     from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalTokenNotFoundError
     from huggingface_hub.utils import validate_repo_id
 
     try:
         validate_repo_id(repo_id)
-        account: dict[str, Any] = HfApi().whoami()
-    except HFValidationError:
-        problem = "no id of a repository. Give `owner/name`: letters, digits, -, _ and . in both"
-    except LocalTokenNotFoundError:
-        problem = f"there is no token for the Hugging Face hub. {_WHERE}"
-    except HfHubHTTPError as error:
-        refused = error.response is not None and error.response.status_code in (401, 403)
-        answer = f"answers with an error ({_reason(error)})"
-        problem = f"the Hugging Face hub {f'refuses the token. {_WHERE} again' if refused else answer}"
-    except Exception as error:  # what the client of another version raises where the network is down
-        problem = f"the Hugging Face hub cannot be reached ({_reason(error)})"
+        account = HfApi().whoami()
+    except Exception as error:  # an id that is none, no token or a wrong one, and whatever a client raises offline
+        problem = f"the Hugging Face hub does not let us push there ({_reason(error)})"
     else:
-        problem = _lacking_right(account, repo_id)
+        owners = [str(each.get("name", "")) for each in (account, *(account.get("orgs") or ()))]
+        owner, slash, _ = repo_id.partition("/")
+        problem = ""
+        if ((account.get("auth") or {}).get("accessToken") or {}).get("role") == "read":
+            problem = "the token may read and not write"
+        elif slash and owner.lower() not in map(str.lower, owners):
+            problem = f"the token is of {owners[0]}, who may push to: {', '.join(owners)}"
     if problem:
-        raise RealmError(f"{named}: {problem}.")
+        raise RealmError(f"`{argument}={repo_id}`: {problem}. Set HF_TOKEN, or log in once with `hf auth login`.")
 
 
-def _lacking_right(account: dict[str, Any], repo_id: str) -> str:
-    """What the account or its token may not do; empty where it may push."""
-    token = (account.get("auth") or {}).get("accessToken") or {}
-    if token.get("role") == "read":
-        return f"the token may read and not write. Make one that may write, and: {_WHERE}"
-    owner, slash, _ = repo_id.partition("/")
-    owners = [str(account.get("name", "")), *(str(each.get("name", "")) for each in account.get("orgs") or ())]
-    if slash and owner.lower() not in map(str.lower, owners):
-        return f"the token is of {owners[0]}, who does not belong to {owner}. It may push to: {', '.join(owners)}"
-    return ""
-
-
-def push(run: Run, repo_id: str, *, private: bool, name_annotators: bool = False) -> str:
+def push(run: Run, repo_id: str, *, private: bool) -> str:
     """Upload the model and its card in one commit, and return the address; see `Run.push_to_hub`."""
-    model = run.folder / layout.MODEL
-    names = [name.removeprefix(f"{layout.MODEL}/") for name in manifest_hashes(run.folder) if name.startswith("model/")]
+    model = run.folder / MODEL
+    names = [name.removeprefix(f"{MODEL}/") for name in manifest_hashes(run.folder) if name.startswith(f"{MODEL}/")]
     card = (model / CARD).read_text(encoding="utf-8")
-    if name_annotators:
-        from realm.runs.model_card import annotator_section  # imports torch, which reading a run does not
-
-        card += "\n" + annotator_section(run.expertise)
     try:
         from huggingface_hub import CommitOperationAdd, HfApi
 
         api = HfApi()
         repository = api.create_repo(repo_id, private=private, exist_ok=True)
-        card = _HERE.sub(f'folder = "{repository.repo_id}"  # on the Hugging Face hub', card)
+        card = card.replace(_HERE, f'folder = "{repository.repo_id}"  # on the Hugging Face hub')
         uploads = [CommitOperationAdd(name, str(model / name)) for name in names if name != CARD]
         uploads.append(CommitOperationAdd(CARD, card.encode()))
         api.create_commit(repository.repo_id, uploads, commit_message="A model trained with REALM")
@@ -104,5 +81,4 @@ def push(run: Run, repo_id: str, *, private: bool, name_annotators: bool = False
 
 def _reason(error: Exception) -> str:
     """The first line of a client's message."""
-    text = str(error).strip()
-    return text.splitlines()[0].rstrip(".") if text else type(error).__name__
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import jinja2
 import numpy as np
@@ -19,9 +19,6 @@ from realm.models.store import models
 from realm.scorers.base import Scorer
 from realm.scorers.language import LanguageScorer
 from realm.scorers.prompts import LETTERS, answer_separator, render
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _MARK = "\ue000"
 """A character of no language, so that no instruction holds what stands for text, context and options."""
@@ -44,88 +41,38 @@ def model_card(
     """
     from huggingface_hub import ModelCardData
 
-    code, base, contexts = snippet(scorer), _base(base_model), annotations.items.contexts
+    code, contexts = snippet(scorer), annotations.items.contexts
+    named = next((model for model in models() if model.name == base_model), None)
+    is_id = re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", base_model, re.ASCII) and not Path(base_model).exists()
+    hub_id = base_model if named is None and is_id else None
     metadata = ModelCardData(
-        library_name="transformers", pipeline_tag=scorer.pipeline_tag, base_model=base.hub_id, tags=["realm"]
+        library_name="transformers", pipeline_tag=scorer.pipeline_tag, base_model=hub_id, tags=["realm"]
     )
     return _template("card.md.jinja").render(
         metadata=metadata.to_yaml(),
-        source=base.source,
-        licence=base.licence,
+        named=named,
+        hub_id=hub_id,
+        base_folder=Path(base_model).name,
         method=method,
         scorer=scorer,
         findings=findings,
         data=annotations,
         has_context=contexts is not None and contexts.null_count < annotations.n_items,
-        tasks=_task_shares(annotations),
+        tasks=[_label_shares(annotations, task) for task in range(len(annotations.tasks))],
         test=test,
-        figures=[] if test is None else _figures(test),
+        metrics=METRICS.values(),
         fence=_fence(code, least=3),
         snippet=code,
     )
 
 
-def annotator_section(expertise: pd.DataFrame) -> str:
-    """The annotators by name, with their accuracy: for a card whose reader may know who they are."""
-    several = expertise["task"].nunique() > 1
-    rows = []
-    for row in expertise.itertuples():
-        task = f" in task {_code(str(row.task))}" if several else ""
-        interval = f"{row.accuracy:.2f} ({row.low:.2f} to {row.high:.2f})"
-        rows.append(f"- {_code(str(row.annotator))}{task}: accuracy {interval}, {row.annotations:,} annotations")
-    heading = "## Annotators\n\nThe estimated accuracy of each, with its 95% interval.\n"
-    return "\n".join([heading, *rows, ""])
-
-
-class _Base(NamedTuple):
-    """The base model: what the card says of its source and licence; its id on the hub, None where that has it not."""
-
-    source: str
-    licence: str
-    hub_id: str | None = None
-
-
-def _base(name: str) -> _Base:
-    inherited = "The licence of the base model applies to this one too."
-    named = next((model for model in models() if model.name == name), None)
-    if named is not None:
-        packages = ", ".join(wheel.package for wheel in named.wheels)
-        source = f"{_code(name)} ({named.description}; from the Python package index: {packages} {named.version})."
-        return _Base(source, f"The base model's licence is {named.licence}.")
-    if re.fullmatch(r"[\w-][\w.-]*(/[\w-][\w.-]*)?", name, re.ASCII) and not Path(name).exists():
-        return _Base(f"{_code(name)} of the Hugging Face hub.", inherited, name)
-    folder = name.replace("\\", "/").rstrip("/").split("/")[-1]
-    return _Base(f"{_code(folder)}, a folder." if name else "without a name.", inherited)
-
-
-def _task_shares(annotations: Annotations) -> list[tuple[str, int, int, list[tuple[str, float]]]]:
-    """Of each task its name, its items and annotations, and the share of each label among these."""
-    rows = []
-    task_of = annotations.item_tasks[annotations.item]
-    for index, task in enumerate(annotations.tasks):
-        given = annotations.label[task_of == index]
-        shares: list[tuple[str, float]] = []
-        if task.labels is not None and len(given):
-            shares = list(zip(task.labels, np.bincount(given, minlength=len(task.labels)) / len(given), strict=True))
-        rows.append((task.name, int((annotations.item_tasks == index).sum()), len(given), shares))
-    return rows
-
-
-def _figures(test: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """The test figures, accuracy never alone: of all tasks and of each, its name, figures and recall by label."""
-    rows = []
-    for task, figures in (("", test), *test.get("tasks", {}).items()):
-        values = [
-            f"{metric.name_in_text} {figures[metric.name]:{metric.format}}"
-            for metric in METRICS.values()
-            if figures.get(metric.name) is not None
-        ]
-        labels = (figures.get("labels") or ()) if not figures.get("by_position") else ()
-        recalls = [
-            f"{_code(row['label'])} {'-' if row['recall'] is None else format(row['recall'], '.3f')}" for row in labels
-        ]
-        rows.append((f"task {_code(task)}: " if task else "", ", ".join(values), ", ".join(recalls)))
-    return rows
+def _label_shares(annotations: Annotations, task: int) -> dict[str, Any]:
+    """The name of a task, its items and annotations, and the share of each label among these."""
+    given = annotations.label[annotations.item_tasks[annotations.item] == task]
+    name, labels = annotations.tasks[task].name, annotations.tasks[task].labels or ()
+    shares = dict(zip(labels, np.bincount(given, minlength=len(labels)) / max(len(given), 1), strict=False))
+    items = int((annotations.item_tasks == task).sum())
+    return {"name": name, "n_items": items, "n_annotations": len(given), "shares": shares}
 
 
 def _plain(text: str) -> str:
@@ -147,7 +94,7 @@ def _fence(text: str, least: int) -> str:
 def snippet(scorer: Scorer) -> str:
     """Code that answers one item, from the folder of the checkpoint."""
     tasks = scorer.tasks
-    labels = [list(task.labels or ()) for task in tasks]
+    names, labels = [task.name for task in tasks], [list(task.labels or ()) for task in tasks]
     values: dict[str, Any] = {"style": scorer.style, "tasks": tasks, "labels": labels}
     values |= {"loader": scorer.auto_class, "temperature": scorer.temperature}
     if isinstance(scorer, LanguageScorer):
@@ -164,9 +111,7 @@ def snippet(scorer: Scorer) -> str:
 
     def by_task(values: list[Any]) -> str:
         """The value of the only task, or a choice by task."""
-        return (
-            repr(values[0]) if len(tasks) == 1 else f"{dict(zip([t.name for t in tasks], values, strict=True))}[task]"
-        )
+        return repr(values[0]) if len(tasks) == 1 else f"{dict(zip(names, values, strict=True))}[task]"
 
     return _template("snippet.py.jinja").render(values, by_task=by_task)
 

@@ -16,18 +16,17 @@ import pyarrow as pa
 from realm.crowd.estimate import Estimate
 from realm.crowd.relabel import relabel_queue
 from realm.crowd.screens import Screens
-from realm.crowd.tables import contradictions, expertise_table, labels_table
+from realm.crowd.tables import expertise_table, labels_table
 from realm.data import Annotations, Items, Task
 from realm.data.build import items_of_rows
 from realm.data.roles import Corrections, TrainedColumns
 from realm.display import counted, notebook_html
 from realm.errors import RealmError
-from realm.files import MANIFEST, verify_manifest
+from realm.files import MANIFEST, read_tensors, verify_manifest
 from realm.progress import Progress, ignore_progress
 from realm.runs import folder as layout
-from realm.runs import machine_files
 from realm.runs.annotations_file import read_annotations
-from realm.runs.changes import Changes, read_changes, with_left
+from realm.runs.machine_files import Metrics, ScorerSettings, read_checked, read_config
 from realm.runs.predictions import asked_table, refuse_file_name, with_answers
 
 if TYPE_CHECKING:
@@ -40,14 +39,6 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Trajectory:
-    """The channel's summary while it was learned: `steps` is (steps,), each column (steps, annotators, tasks)."""
-
-    steps: npt.NDArray[np.int64]
-    columns: Mapping[str, Floats]
-
-
-@dataclass(frozen=True)
 class Run:
     """A finished run, read back from its folder.
 
@@ -57,12 +48,11 @@ class Run:
     | labels | DataFrame: the most probable label of every item, with its confidence |
     | predict | DataFrame: the model's answers to new texts |
     | evaluate | metrics of the model on a table with gold |
-    | relabel, contradictions | DataFrames: what to have labelled again, by whom; where model and annotators disagree |
+    | relabel | a DataFrame: what to have labelled again, and by whom |
     | estimate, log_probs, annotations | the arrays and the table behind `expertise` and `labels` |
     | labels_dataset, push_to_hub | `labels` as a `datasets.Dataset`; the model with its card to the hub |
     | config, metrics | settings and fingerprints; losses, test metrics, warnings |
     | model, tokenizer, scorer | the trained model as `transformers` has it; what asks it for log P of the options |
-    | changes | what changed since the run that this one goes on from; None without one |
 
     Reading a run imports no torch; `predict`, `evaluate` and `scorer` do. Only parquet, safetensors, JSON and YAML
     (safely) are read, never the CSV files, so editing those changes nothing here.
@@ -100,14 +90,13 @@ class Run:
         return run
 
     def __repr__(self) -> str:
-        return f"Run({str(self.folder)!r}: {self._method}; {', '.join(self._sizes)})"
+        return f"Run({str(self.folder)!r}: {self._about})"
 
     def _repr_html_(self) -> str:
         test = self.metrics.get("test") or {}
         figures = {name: test.get(name) for name in ("accuracy", "macro_f1", "base_rate")}
         facts = {
-            "method": self._method,
-            "data": ", ".join(self._sizes),
+            "about": self._about,
             "labels": "; ".join(f"{task.name}: {', '.join(task.labels or ['own options'])}" for task in self.tasks),
             "labels and reliability rest on": self.probabilities,
             "test": ", ".join(f"{name} {value:.3f}" for name, value in figures.items() if value is not None),
@@ -117,30 +106,27 @@ class Run:
         return notebook_html(f"Run {self.folder}", facts, self.expertise[columns])
 
     @property
-    def _method(self) -> str:
-        return f"{self.config['settings'].get('method', 'realm')} on {self.config['model'] or 'a model without a name'}"
-
-    @property
-    def _sizes(self) -> list[str]:
-        data = self.config["data"]
-        return [counted(data[f"{name}s"], name) for name in ("item", "annotator", "annotation") if f"{name}s" in data]
+    def _about(self) -> str:
+        data, method = self.config["data"], self.config["settings"].get("method", "realm")
+        sizes = [counted(data[f"{name}s"], name) for name in ("item", "annotator", "annotation") if f"{name}s" in data]
+        return f"{method} on {self.config['model'] or 'a model without a name'}; {', '.join(sizes)}"
 
     # ---------------------------------------------------------------- what the run recorded
 
     @cached_property
     def config(self) -> dict[str, Any]:
         """Model, settings, fingerprints of the data, versions."""
-        return machine_files.read_config(self.folder)
+        return read_config(self.folder)
 
     @cached_property
     def metrics(self) -> dict[str, Any]:
         """The training log, metrics on the test table, warnings."""
-        return machine_files.read_metrics(self.folder)
+        return read_checked(self.folder / layout.METRICS, Metrics)  # type: ignore[no-any-return]
 
     @cached_property
     def scorer_settings(self) -> dict[str, Any]:
         """How items are asked: kind of scorer, prompt style, tasks."""
-        return machine_files.read_scorer_settings(self.folder)
+        return read_checked(self.folder / layout.SCORER, ScorerSettings)  # type: ignore[no-any-return]
 
     @property
     def gold_used(self) -> bool:
@@ -157,24 +143,20 @@ class Run:
         return str(self.metrics["probabilities"])
 
     @property
-    def in_sample(self) -> bool:
-        """Whether some of them rest on a model that was trained on the very item."""
-        return layout.IN_SAMPLE in self.probabilities
-
-    @property
     def findings(self) -> list[str]:
         """What speaks against the model and what follows from it, and labels that have moved."""
-        return [str(text) for text in self.metrics["findings"]]
+        return list(self.metrics["findings"])
 
     @cached_property
     def tasks(self) -> tuple[Task, ...]:
         """The tasks with their labels; None where every item lists its own options."""
-        return machine_files.tasks_of(self.scorer_settings)
+        entries = [(task["name"], task["labels"]) for task in self.scorer_settings["tasks"]]
+        return tuple(Task(name, None if labels is None else tuple(labels)) for name, labels in entries)
 
-    @cached_property
+    @property
     def columns(self) -> dict[str, str]:
         """The columns that the run was trained on, by role: text, and context, item, options and task if it had any."""
-        return {str(role): str(name) for role, name in (self.config.get("columns") or {}).items()}
+        return dict(self.config.get("columns") or {})
 
     @property
     def trained_columns(self) -> TrainedColumns | None:
@@ -189,22 +171,21 @@ class Run:
     def annotations(self) -> Annotations:
         """The table the run was trained on; gold is in it only if the run used it."""
         path = self.folder / layout.ANNOTATIONS
-        table = read_annotations(path, self.tasks, machine_files.read_annotators(self.folder))
-        sizes = {"items": table.n_items, "annotators": table.n_annotators, "annotations": table.n_annotations}
-        for name, size in sizes.items():
-            if (trained := self.config["data"].get(name, size)) != size:
-                raise RealmError(f"{path} has {size:,} {name}; the run was trained on {trained:,}.")
+        table = read_annotations(path, self.tasks, read_checked(self.folder / layout.ANNOTATORS, list[str]))
+        trained = self.config["data"].get("items", table.n_items)
+        if table.n_items != trained:
+            raise RealmError(f"{path} has {table.n_items:,} items; the run was trained on {trained:,}.")
         return table
 
     @cached_property
     def log_probs(self) -> Floats:
         """The model's log P of every item's options, in-sample or out of fold. (items, Kmax)"""
-        return machine_files.read_log_probs(self.folder, self.annotations)
+        return read_tensors(self.folder / layout.PREDICTIONS)["log_probs"].astype(np.float64)
 
     @cached_property
     def estimate(self) -> Estimate:
         """Expertise, accuracy, intervals and the posterior of every item."""
-        return machine_files.read_estimate(self.folder, self.annotations)
+        return Estimate.from_arrays(read_tensors(self.folder / layout.ESTIMATE))
 
     @cached_property
     def screens(self) -> Screens:
@@ -214,18 +195,8 @@ class Run:
     @cached_property
     def channel_summary(self) -> dict[str, Floats]:
         """What the channel learned of each annotator and task, by column: (annotators, tasks). Empty without one."""
-        return machine_files.read_summary(self.folder, self.annotations)
-
-    @cached_property
-    def trajectory(self) -> Trajectory | None:
-        """`channel_summary` at every logging step; None where nothing was logged or learned."""
-        found = machine_files.read_trajectory(self.folder, self.annotations)
-        return None if found is None else Trajectory(*found)
-
-    @cached_property
-    def changes(self) -> Changes | None:
-        """What changed since the run that this one goes on from; None where it goes on from none."""
-        return read_changes(self.folder)
+        path = self.folder / layout.SUMMARY
+        return read_tensors(path) if path.exists() else {}
 
     # ---------------------------------------------------------------- tables
 
@@ -237,9 +208,8 @@ class Run:
         accuracy with its 95% interval (low, high), annotations, agreement (share of the labels that are the most
         probable ones), verdict, scale (`relative` with mostly one label per item), probabilities.
         """
-        found = self.annotations, self.estimate, self.channel_summary, self.probabilities
-        table = expertise_table(*found, screens=self.screens)
-        return with_left(table, self.changes, self.annotations)
+        arguments = self.annotations, self.estimate, self.channel_summary, self.probabilities
+        return expertise_table(*arguments, screens=self.screens)
 
     @property
     def labels(self) -> pd.DataFrame:
@@ -266,11 +236,7 @@ class Run:
         """
         return relabel_queue(self.annotations, self.log_probs, self.estimate, budget, costs, most_each)
 
-    def contradictions(self) -> pd.DataFrame:
-        """The items on which the model is sure of one option and the reliable annotators together of another."""
-        return contradictions(self.annotations, self.log_probs, self.estimate)
-
-    def push_to_hub(self, repo_id: str, *, private: bool = True, name_annotators: bool = False) -> str:
+    def push_to_hub(self, repo_id: str, *, private: bool = True) -> str:
         """Put the model with its card on the Hugging Face hub, in one commit; returns where it is.
 
         The files of `model/` go there and nothing else: no annotation, no expertise, nothing that was learned of an
@@ -279,12 +245,11 @@ class Run:
         Args:
             repo_id: `owner/name`, or a name for a repository of your own.
             private: whether a repository that is made for it is private; one that exists stays as it is.
-            name_annotators: list the annotators on the card, by name, with their accuracy.
         """
         from realm.runs.hub import check_access, push
 
         check_access(repo_id, "repo_id")
-        return push(Run.open(self.folder), repo_id, private=private, name_annotators=name_annotators)
+        return push(Run.open(self.folder), repo_id, private=private)
 
     # ---------------------------------------------------------------- the model
 
@@ -294,15 +259,9 @@ class Run:
         from realm.scorers import build_scorer
         from realm.scorers.prompts import PromptStyle
 
-        settings = self.scorer_settings
-        scorer = build_scorer(
-            str(self.folder / layout.MODEL),
-            settings["kind"],
-            PromptStyle(**settings["style"]),
-            self.tasks,
-            int(settings["max_options"]),
-            trained=True,
-        )
+        settings, model = self.scorer_settings, str(self.folder / layout.MODEL)
+        style, most = PromptStyle(**settings["style"]), int(settings["max_options"])
+        scorer = build_scorer(model, settings["kind"], style, self.tasks, most, trained=True)
         scorer.restore(settings)
         return scorer
 
@@ -345,48 +304,44 @@ class Run:
             return pd.concat(list(self.predict_file(items, progress, task=task, **columns)), ignore_index=True)
         if (table := asked_table(items)) is not None:
             rows = items_of_rows(table, tasks=self.tasks, trained=self.trained_columns, task=task, **columns)
-            return with_answers(table, self._answers([rows], progress)[0])
+            return with_answers(table, next(self._answers([rows], progress)))
         if columns:
             raise RealmError(f"`{next(iter(columns))}` names a column of a table, and `items` is none.")
         if isinstance(items, Items):
             if task is not None:
                 raise RealmError("`task` is for texts and tables: `Items` know their own.")
-            return self._answers([items], progress)[0]
+            return next(self._answers([items], progress))
         if isinstance(items, str):
             refuse_file_name(items, "items")
             items = [items]
         if isinstance(items, Annotations | Mapping) or not isinstance(items, Iterable):
-            taken = "texts, `Items`, a DataFrame or a `Path`"
-            own = " Its prompts are its `items`." if isinstance(items, Annotations) else ""
-            raise RealmError(f"`items` is {type(items).__name__}: give {taken}.{own}")
-        return self._answers([Items.from_texts(list(items), self.tasks, task=task)], progress)[0]  # type: ignore[arg-type]
+            raise RealmError(f"`items` is {type(items).__name__}: give texts, `Items`, a DataFrame or a `Path`.")
+        texts = Items.from_texts(list(items), self.tasks, task=task)  # type: ignore[arg-type]
+        return next(self._answers([texts], progress))
 
     def predict_file(
         self, path: str | Path, progress: Progress = ignore_progress, **arguments: Any
     ) -> Iterator[pd.DataFrame]:
         """`predict` of a file of any length, part by part: every row in order, with its own columns and its answer.
 
-        `arguments` name columns that are not the run's, the `format` and `max_unpacked_gb`; see `Annotations.read`.
+        `arguments` name columns that are not the run's and the `format`; see `Annotations.read`.
         """
-        from realm.data.readers.streaming import RowChunk, stream_rows
-        from realm.scorers.scoring import predict_chunks
+        from realm.data.readers.streaming import stream_rows
 
-        chunks = stream_rows(path, tasks=self.tasks, trained=self.trained_columns, **arguments)
-        asked: deque[RowChunk] = deque()
+        tables: deque[pa.Table] = deque()
 
-        def items() -> Iterator[Items]:
-            for chunk in chunks:
-                asked.append(chunk)
+        def chunks() -> Iterator[Items]:
+            for chunk in stream_rows(path, tasks=self.tasks, trained=self.trained_columns, **arguments):
+                tables.append(chunk.table)
                 yield chunk.items
 
-        for answers in predict_chunks(self.scorer, items(), progress):
-            yield with_answers(asked.popleft().table, answers)
+        for answers in self._answers(chunks(), progress):
+            yield with_answers(tables.popleft(), answers)
 
-    def _answers(self, chunks: Iterable[Items], progress: Progress) -> list[pd.DataFrame]:
+    def _answers(self, chunks: Iterable[Items], progress: Progress) -> Iterator[pd.DataFrame]:
         from realm.scorers.scoring import predict_chunks
 
-        checked = [self._with_same_tasks(items) for items in chunks]
-        return list(predict_chunks(self.scorer, checked, progress))
+        return predict_chunks(self.scorer, (self._with_same_tasks(items) for items in chunks), progress)
 
     def evaluate(
         self,
@@ -423,25 +378,13 @@ class Run:
     def _with_same_tasks(self, items: Items) -> Items:
         """The items, if a label means the same in them as in the run, and they have a context where the run's had."""
         if items.tasks != self.tasks:
-            item_tasks, run_tasks = (
-                ", ".join(f"{task.name}: {task.labels or 'own options'}" for task in tasks)
-                for tasks in (items.tasks, self.tasks)
-            )
             raise RealmError(
-                f"the items have the tasks and labels {item_tasks}; the run has {run_tasks}. Read or build them with "
-                "`tasks=run.tasks`, so that a label means the same in both."
+                f"the items have the tasks {list(items.tasks)}; the run has {list(self.tasks)}. Read or build them "
+                "with `tasks=run.tasks`, so that a label means the same in both."
             )
-        if "context" in self.columns and items.contexts is None and self._always_with_context(items):
-            raise RealmError(
-                f"the items have no context; the run {self.folder} was trained on texts with one, the column "
-                f"'{self.columns['context']}'. Give a table that has it, or build them with `context`."
-            )
-        return items
-
-    def _always_with_context(self, items: Items) -> bool:
-        """Whether one of the items' tasks was trained on texts that had a context, all of them."""
         trained = self.annotations.items
-        with_context = (
-            np.zeros(len(trained), bool) if trained.contexts is None else np.asarray(trained.contexts.is_valid())
-        )
-        return any(with_context[trained.item_tasks == task].all() for task in np.unique(items.item_tasks))
+        if "context" in self.columns and items.contexts is None and trained.contexts is not None:
+            has_context = np.asarray(trained.contexts.is_valid())
+            if any(has_context[trained.item_tasks == task].all() for task in np.unique(items.item_tasks)):
+                raise RealmError(f"the items have no context; the run was trained with '{self.columns['context']}'.")
+        return items

@@ -37,7 +37,11 @@ def csv_in_parts(path: str | Path, raw: bool = False) -> Iterator[Callable[[pd.D
 
         def write(frame: pd.DataFrame) -> None:
             part = frame if raw else guarded(frame)
-            part.to_csv(file, index=False, header=not file.tell(), lineterminator="\n", quoting=_quoting(part))
+            texts = part.select_dtypes(exclude=["number", "bool", "datetime"]).to_numpy().ravel()
+            # a carriage return is not quoted otherwise, and would begin a row of its own
+            has_return = any(isinstance(text, str) and "\r" in text for text in texts)
+            quoting: Literal[0, 2] = csv.QUOTE_NONNUMERIC if has_return else csv.QUOTE_MINIMAL
+            part.to_csv(file, index=False, header=not file.tell(), lineterminator="\n", quoting=quoting)
 
         yield write
 
@@ -47,22 +51,13 @@ def guarded(frame: pd.DataFrame) -> pd.DataFrame:
     import pandas as pd
 
     changed = frame.copy(deep=False)
-    for position in _text_columns(frame):
-        cells = [_guarded(value) for value in frame.iloc[:, position]]
-        changed.isetitem(position, pd.Series(cells, dtype=object).to_numpy())  # a list of 3 and None would be floats
+    for position, kind in enumerate(frame.dtypes):
+        if getattr(kind, "kind", "O") not in "biufcmM":
+            cells = [_guarded(value) for value in frame.iloc[:, position]]
+            changed.isetitem(position, pd.Series(cells, dtype=object).to_numpy())  # not floats where one is missing
     return changed.set_axis([_guarded(name) for name in frame.columns], axis=1)
 
 
 def _guarded(value: Any) -> Any:
     is_formula = isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value)
     return f"'{value}" if is_formula else value
-
-
-def _text_columns(frame: pd.DataFrame) -> list[int]:
-    return [position for position, kind in enumerate(frame.dtypes) if getattr(kind, "kind", "O") not in "biufcmM"]
-
-
-def _quoting(frame: pd.DataFrame) -> Literal[0, 2]:
-    """Quote all text where any has a carriage return: it is not quoted otherwise, and would begin a row of its own."""
-    texts = (value for position in _text_columns(frame) for value in frame.iloc[:, position] if isinstance(value, str))
-    return csv.QUOTE_NONNUMERIC if any("\r" in text for text in texts) else csv.QUOTE_MINIMAL

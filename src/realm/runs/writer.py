@@ -18,7 +18,6 @@ from realm.data.readers import EXPORTS
 from realm.errors import RealmError
 from realm.files import (
     MANIFEST,
-    read_yaml,
     remove_partial_files,
     replacing_folder,
     write_json,
@@ -31,8 +30,7 @@ from realm.files import (
 from realm.models.store import model_fingerprint
 from realm.runs import folder as layout
 from realm.runs.annotations_file import write_annotations
-from realm.runs.changes import Changes, with_left
-from realm.runs.machine_files import Metrics, RunDescription, ScorerSettings
+from realm.runs.machine_files import Metrics, RunDescription, ScorerSettings, read_config
 from realm.runs.spreadsheet import write_csv
 
 if TYPE_CHECKING:
@@ -48,6 +46,10 @@ _LAYOUT = ("per_device_train_batch_size", "gradient_accumulation_steps")
 """How the effective batch is cut changes no result, so a run may go on with another number of processes."""
 
 
+_RECORDED = ("steps", "warnings", "notes", "findings", "probabilities", "folds", "temperature", "test")
+"""What `metrics.json` takes over from the results."""
+
+
 def describe(
     model: str,
     annotations: Annotations,
@@ -56,14 +58,9 @@ def describe(
     gold_used: bool,
     test: Annotations | None = None,
     prior: pd.DataFrame | None = None,
-    start: dict[str, str] | None = None,
-    weights: str | None = None,
 ) -> RunDescription:
-    """The description of a run that trains `model` on `annotations` with these settings.
-
-    A run that goes on from another (`start`) has that one's `weights`: those of the model that the first began with.
-    """
-    weights = model_fingerprint(model) if start is None else weights
+    """The description of a run that trains `model` on `annotations` with these settings."""
+    weights = model_fingerprint(model)
     return RunDescription(
         model=model,
         settings=settings,
@@ -77,7 +74,6 @@ def describe(
         weights=None if weights == model else weights,
         test=None if test is None else test.fingerprint(gold=True),
         prior=None if prior is None else hashlib.sha256(prior.to_csv().encode()).hexdigest()[:32],
-        start=start,
         columns=dict(annotations.columns),
         export=annotations.ledger.format if annotations.ledger.format in EXPORTS else None,
         exclude=list(annotations.corrections.exclude) or None,
@@ -119,14 +115,7 @@ class RunResults:
     | log_probs | (items, Kmax) | the model's log P, in-sample or out of fold |
     | estimate | | expertise, intervals and posterior labels |
     | channel | | None for methods that learn no channel |
-    | history, steps | | `Trainer`'s log, the steps taken |
-    | warnings, notes | | what the user should know, and what training found |
-    | findings | | what speaks against the model and what follows, labels that moved: for the top of every page |
-    | probabilities | | what the estimate rests on, in words |
-    | folds | | how many folds `log_probs` come from; 0 for in-sample |
-    | temperature | | what out-of-fold log-probabilities were divided by |
-    | test | | metrics on the test table, None without one |
-    | changes | | what changed since the run that this one goes on from, None without one |
+    | others | | as in `Metrics` |
     """
 
     scorer: Scorer
@@ -141,11 +130,10 @@ class RunResults:
     warnings: list[str]
     notes: list[str]
     findings: list[str] = field(default_factory=list)
-    probabilities: str = layout.IN_SAMPLE
+    probabilities: str = layout.BEFORE_TRAINING
     folds: int = 0
     temperature: float = 1.0
     test: dict[str, Any] | None = None
-    changes: Changes | None = None
 
 
 def write_start(folder: Path, description: RunDescription, *, overwrite: bool = False) -> None:
@@ -160,26 +148,19 @@ def write_start(folder: Path, description: RunDescription, *, overwrite: bool = 
 
 def check_same(folder: Path, description: RunDescription) -> None:
     """Refuse to resume a run other than the one that the folder holds."""
-    path = folder / layout.CONFIG
-    if not path.exists():
+    if not (folder / layout.CONFIG).exists():
         return
-    before, now = read_yaml(path), description.as_dict()
-    if not isinstance(before, dict):
-        raise RealmError(f"{path} holds no settings: it is damaged, or not the config of a run.")
-    layout.check_format(folder, before)
-    same_weights = (
-        "weights" in now and before.get("weights") == now["weights"]
-    )  # then its folder may be called anything
-    for part in (*(() if same_weights else ("model", "weights")), "settings", "prior", "start", "data", "test"):
-        if difference := _difference(part, before.get(part), now.get(part)):
-            raise RealmError(f"`resume`: {folder} holds a run with {difference}.")
-
-
-def _difference(part: str, before: Any, now: Any) -> str | None:
-    if isinstance(before, dict) and isinstance(now, dict):
-        changed = [name for name in now if name not in _LAYOUT and before.get(name) != now[name]]
-        return f"{part} {changed[0]} = {before.get(changed[0])}, not {now[changed[0]]}" if changed else None
-    return None if before == now else f"another {part} ({before}, not {now})"
+    before, now = read_config(folder), description.as_dict()
+    same_weights = "weights" in now and before.get("weights") == now["weights"]  # its folder may be called anything
+    for part in (*(() if same_weights else ("model", "weights")), "settings", "prior", "data", "test"):
+        one, other = before.get(part), now.get(part)
+        if isinstance(one, dict) and isinstance(other, dict):
+            for name in other:
+                if name not in _LAYOUT and one.get(name) != other[name]:
+                    difference = f"{part} {name} = {one.get(name)}, not {other[name]}"
+                    raise RealmError(f"`resume`: {folder} holds a run with {difference}.")
+        elif one != other:
+            raise RealmError(f"`resume`: {folder} holds a run with another {part} ({one}, not {other}).")
 
 
 def write_results(folder: Path, results: RunResults) -> None:
@@ -212,23 +193,34 @@ def _check_finite(folder: Path, results: RunResults) -> None:
 
 def write_tables(folder: Path, results: RunResults) -> None:
     """Write everything but the model and the manifest: typed files for machines, CSV files for people."""
-    annotations, estimate = results.annotations, results.estimate
-    write_json(folder / layout.SCORER, _scorer_settings(results))
+    annotations, estimate, channel, scorer = results.annotations, results.estimate, results.channel, results.scorer
+    style = ScorerSettings(scorer.kind, scorer.style, list(scorer.tasks), int(annotations.option_counts.max()))
+    settings = {**asdict(style), **scorer.extra_state()}
+    write_json(folder / layout.SCORER, {name: value for name, value in settings.items() if value is not None})
     write_annotations(annotations, folder / layout.ANNOTATIONS)
     write_json(folder / layout.ANNOTATORS, list(annotations.annotators))
     write_tensors(folder / layout.PREDICTIONS, log_probs=results.log_probs.astype(np.float32))
     write_tensors(folder / layout.ESTIMATE, **estimate.to_arrays())
-    if results.channel is not None:
-        _write_channel(folder, results.channel)
-    summary = {} if results.channel is None else results.channel.summary
-    probabilities = results.probabilities
-    expertise = expertise_table(annotations, estimate, summary, probabilities)
-    expertise = with_left(expertise, results.changes, annotations)
+    summary = {} if channel is None else dict(channel.summary)
+    if channel is not None:
+        if channel.state:
+            write_tensors(folder / layout.CHANNEL, **channel.state)
+        write_tensors(folder / layout.SUMMARY, **summary)
+        if len(channel.steps):
+            write_tensors(folder / layout.TRAJECTORY, steps=channel.steps, **channel.trajectory)
+    expertise = expertise_table(annotations, estimate, summary, results.probabilities)
     write_csv(expertise, folder / layout.EXPERTISE_CSV)
-    write_csv(labels_table(annotations, estimate.posterior, probabilities), folder / layout.LABELS_CSV)
-    if results.changes is not None:
-        write_json(folder / layout.CHANGES, asdict(results.changes))
-    write_json(folder / layout.METRICS, asdict(_metrics(results)))
+    write_csv(labels_table(annotations, estimate.posterior, results.probabilities), folder / layout.LABELS_CSV)
+    metrics = Metrics(
+        history=[
+            {name: entry[name] for name in sorted(entry) if not any(part in name for part in _TIMED)}
+            for entry in results.history
+        ],
+        channel=None if channel is None else channel.name,
+        out_of_fold=results.folds > 0,
+        **{name: getattr(results, name) for name in _RECORDED},
+    )
+    write_json(folder / layout.METRICS, asdict(metrics))
 
 
 def _write_model(folder: Path, results: RunResults) -> None:
@@ -241,37 +233,3 @@ def _write_model(folder: Path, results: RunResults) -> None:
         scorer.tokenizer.save_pretrained(partial)
         card = model_card(scorer, results.model, results.method, results.annotations, results.findings, results.test)
         write_text(partial / "README.md", card)
-
-
-def _scorer_settings(results: RunResults) -> dict[str, Any]:
-    scorer = results.scorer
-    options = int(results.annotations.option_counts.max())
-    settings = asdict(ScorerSettings(scorer.kind, scorer.style, list(scorer.tasks), options))
-    return {name: value for name, value in {**settings, **scorer.extra_state()}.items() if value is not None}
-
-
-def _write_channel(folder: Path, channel: ChannelResults) -> None:
-    if channel.state:
-        write_tensors(folder / layout.CHANNEL, **channel.state)
-    write_tensors(folder / layout.SUMMARY, **{name: np.asarray(column) for name, column in channel.summary.items()})
-    if len(channel.steps):
-        write_tensors(folder / layout.TRAJECTORY, steps=channel.steps, **channel.trajectory)
-
-
-def _metrics(results: RunResults) -> Metrics:
-    return Metrics(
-        history=[
-            {name: entry[name] for name in sorted(entry) if not any(part in name for part in _TIMED)}
-            for entry in results.history
-        ],
-        steps=results.steps,
-        warnings=results.warnings,
-        notes=results.notes,
-        findings=results.findings,
-        probabilities=results.probabilities,
-        channel=None if results.channel is None else results.channel.name,
-        out_of_fold=results.folds > 0,
-        folds=results.folds,
-        temperature=results.temperature,
-        test=results.test,
-    )

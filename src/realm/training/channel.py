@@ -1,9 +1,7 @@
-"""The channel in training: which one a run trains, P as training records it, and the closed-form updates."""
+"""The channel in training: which one a run trains, where it starts, P as training records it, and its updates."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +10,9 @@ import torch
 from torch import Tensor
 from transformers import TrainerCallback
 
-from realm.channels import Channel, ConfusionChannel, IdentityChannel, ItemScores, Observed, channel_class
+from realm.channels import Channel, ConfusionChannel, IdentityChannel, ItemScores, channel_class
 from realm.crowd.earlier import EarlierEstimates
-from realm.crowd.engine import EXPERT, PRIORS
+from realm.crowd.engine import PRIORS
 from realm.crowd.model import AnnotatorModel
 from realm.data import Annotations
 from realm.errors import RealmError
@@ -28,11 +26,8 @@ UPDATES_PER_EPOCH = 10
 """How often an epoch the channel is fitted further: as often as the model has learned something worth noting."""
 MEMORY_EPOCHS = 10
 """Epochs after which, with one annotation per item, P says more of the model's memory than of the annotator."""
-EARLIER_RANGE = (0.01, 0.99)
-"""Gradients start within this range whatever an earlier run was sure of: at the ends omega would hardly move again."""
-
-
-# -------------------------------------------------------------------- which channel
+START_RANGE = (0.01, 0.99)
+"""Gradients start within this range: at the ends omega would hardly move again."""
 
 
 def make_channel(
@@ -47,21 +42,16 @@ def make_channel(
     """
     method = METHODS[config.method]
     if channel is not None:
-        check_channel(channel, annotations, config)
+        _check_channel(channel, annotations, config)
         channel.hold_pinned()
         return channel
     if method.channel == "identity":
         return IdentityChannel()
     name = method.channel or config.channel
     if config.method_update == "em":
-        return ConfusionChannel(
-            annotations,
-            **{"form": name, **method.channel_settings},
-            gold=annotations.gold,
-            experts=tuple(config.experts or ()),
-            earlier=earlier,
-            kind=config.annotator_kind,
-        )
+        form = {"form": name, **method.channel_settings}
+        experts, kind = tuple(config.experts or ()), config.annotator_kind
+        return ConfusionChannel(annotations, **form, gold=annotations.gold, experts=experts, earlier=earlier, kind=kind)
     if name == "confusion":
         raise RealmError(
             "`channel=confusion` has no gradient: its matrices are fitted in closed form. Use `expertise_update=em`, "
@@ -71,7 +61,7 @@ def make_channel(
     return channel_class(name).from_annotations(annotations, **start, **method.channel_settings)
 
 
-def check_channel(channel: Channel, annotations: Annotations, config: RealmConfig) -> None:
+def _check_channel(channel: Channel, annotations: Annotations, config: RealmConfig) -> None:
     """Refuse a channel that the method does not take, that was made for another table, or that learns nothing."""
     method = METHODS[config.method]
     if not method.learns_expertise:
@@ -82,11 +72,13 @@ def check_channel(channel: Channel, annotations: Annotations, config: RealmConfi
         raise RealmError(f"`method={config.method}` has a channel of its own: leave `channel` out, or use `realm`.")
     if isinstance(channel, IdentityChannel):
         raise RealmError("`channel`: IdentityChannel learns nothing of annotators. Use `method=noisy`.")
-    made = {"annotators": len(channel.touched), "tasks": channel.tasks, "options": channel.options}
-    most = int(annotations.option_counts.max(initial=0))
-    table = {"annotators": annotations.n_annotators, "tasks": len(annotations.tasks), "options": most}
-    for what, needed in table.items():
-        if len(channel.touched) and (size := made[what]) not in (needed, None):
+    options = int(annotations.option_counts.max(initial=0))
+    for what, size, needed in (
+        ("annotators", len(channel.touched), annotations.n_annotators),
+        ("tasks", channel.tasks, len(annotations.tasks)),
+        ("options", channel.options, options),
+    ):
+        if len(channel.touched) and size not in (needed, None):
             raise RealmError(
                 f"`channel` was made for {size:,} {what}, and the table has {needed:,}. "
                 f"Use {type(channel).__name__}.from_annotations(annotations)."
@@ -94,20 +86,6 @@ def check_channel(channel: Channel, annotations: Annotations, config: RealmConfi
 
 
 # -------------------------------------------------------------------- where a channel starts
-
-
-def place_annotators(
-    channel: Channel, experts: Sequence[int], earlier: EarlierEstimates | None, annotations: Annotations
-) -> None:
-    """For gradients: hold experts at their expertise, and start the others of an earlier estimate from it."""
-    if experts:
-        channel.pin(experts, EXPERT)
-    if earlier is not None:
-        tasks = len(annotations.tasks)
-        counts = np.maximum(np.bincount(annotations.item_tasks, minlength=tasks), 1)
-        chance = np.bincount(annotations.item_tasks, 1 / annotations.option_counts, minlength=tasks) / counts
-        expertise = np.clip((earlier.mean - chance) / np.maximum(1 - chance, 1e-6), *EARLIER_RANGE)
-        channel.start_from(torch.from_numpy(expertise))
 
 
 def start_gradient_channel(
@@ -121,8 +99,8 @@ def start_gradient_channel(
     priors = PRIORS[name if name in PRIORS else "uniform"]
     model = AnnotatorModel(annotations, priors, gold=annotations.gold, kind=kind)
     expertise = model.fit(log_probs).summary()["expertise_trained"]
-    least = -1.0 if name == "coin" else EARLIER_RANGE[0]  # a coin may lie below chance
-    channel.start_from(torch.from_numpy(np.clip(expertise, least, EARLIER_RANGE[1])))
+    least = -1.0 if name == "coin" else START_RANGE[0]  # a coin may lie below chance
+    channel.start_from(torch.from_numpy(np.clip(expertise, least, START_RANGE[1])))
 
 
 def check_anchor(channel: Channel, annotations: Annotations) -> None:
@@ -135,34 +113,14 @@ def check_anchor(channel: Channel, annotations: Annotations) -> None:
         )
 
 
-def memorisation_warning(annotations: Annotations, epochs: float) -> str | None:
+def memorisation_warnings(annotations: Annotations, epochs: float) -> list[str]:
     """What to tell a user whose model may know by heart, after an epoch, what a guesser said."""
     if int(annotations.annotations_per_item.max(initial=0)) > 1 or epochs <= MEMORY_EPOCHS:
-        return None
-    return (
+        return []
+    return [
         f"every item has one annotation and is trained on about {epochs:.0f} times: a model that memorises the labels "
         f"of an annotator who guesses takes them for an expert. Train fewer epochs, or watch expertise over the steps."
-    )
-
-
-def annotation_evidence(
-    channel: Channel, annotations: Annotations, log_probs: Floats, hidden: Tensor | None = None
-) -> Floats:
-    """The evidence of every annotation by a trained channel, for reports. (annotations, Kmax)
-
-    `log_probs` (items, Kmax) and `hidden` (items, width) are what the model says of the items.
-    """
-    counts = torch.from_numpy(annotations.option_counts.astype(np.int64))
-    scores = ItemScores(torch.from_numpy(log_probs).float(), counts, hidden)
-    device = next(iter(channel.parameters()), scores.log_probs).device
-    channel.cpu()
-    with torch.no_grad():
-        parts = [
-            channel.evidence(scores, Observed.of(annotations, rows)).double().numpy()
-            for rows in np.array_split(np.arange(annotations.n_annotations), annotations.n_annotations // 65536 + 1)
-        ]
-    channel.to(device)
-    return np.concatenate(parts)
+    ]
 
 
 # -------------------------------------------------------------------- during training
@@ -174,25 +132,14 @@ class ChannelUpdates(TrainerCallback):
     P comes from the forward that precedes the optimiser's step, so never from a model that has just been trained on the
     item in the same epoch. The first process updates, and the others take its state.
 
-    | argument | meaning |
-    |---|---|
-    | channel | whose closed form is used; None where it has none |
-    | annotations | all annotations that it is fitted to, with gold where that is used |
-    | units | what an epoch passes over: the items, or annotations, of the sampler |
-    | share | the share of the table's items that this is; an update looks at all, so a small part has fewer of them |
-
-    `log_probs` (items, Kmax) is log P as the last forward gave it; NaN before.
+    `channel` is None where there is no closed form; `annotations` are those that it is fitted to, with gold where that
+    is used. `log_probs` (items, Kmax) is log P as the last forward gave it; NaN before.
     """
 
-    def __init__(self, channel: Channel | None, annotations: Annotations, units: int, share: float = 1.0) -> None:
-        self.channel, self.annotations, self.units = channel, annotations, units
+    def __init__(self, channel: Channel | None, annotations: Annotations, steps_per_epoch: int) -> None:
+        self.channel, self.annotations, self.steps_per_epoch = channel, annotations, steps_per_epoch
         self.log_probs = np.full((annotations.n_items, int(annotations.option_counts.max(initial=1))), np.nan)
-        self.updates_per_epoch = max(round(UPDATES_PER_EPOCH * share), 1)
         self._pending: list[tuple[npt.NDArray[np.int64], Floats]] = []
-
-    def steps_per_epoch(self, batch_size: int) -> int:
-        """Optimiser steps of an epoch."""
-        return max(math.ceil(self.units / batch_size), 1)
 
     def observe(self, rows: Tensor, log_probs: Tensor) -> None:
         """What a forward said of the items at these rows: (n,), (n, K)."""
@@ -205,8 +152,8 @@ class ChannelUpdates(TrainerCallback):
                 self.log_probs[rows, : log_probs.shape[1]] = log_probs
         self._pending = []
         # Not `on_epoch_end`, which comes after a checkpoint of the epoch's last step has been written.
-        epoch = self.steps_per_epoch(args.effective_batch_size)
-        due = (state.global_step % epoch) % max(epoch // self.updates_per_epoch, 1) == 0
+        step = state.global_step % self.steps_per_epoch
+        due = step % max(self.steps_per_epoch // UPDATES_PER_EPOCH, 1) == 0
         if self.channel is not None and (due or state.global_step >= state.max_steps):
             self._closed_form(args, "update", self.log_probs)
 
@@ -227,5 +174,5 @@ class ChannelUpdates(TrainerCallback):
             return channel.state() if args.world_size > 1 else {}
 
         state = on_first(args, act)
-        if args.world_size > 1 and args.process_index > 0:
+        if args.process_index > 0:
             channel.load_state(state)

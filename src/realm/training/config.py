@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
 from transformers import TrainingArguments
 from transformers.integrations import integration_utils
 
-from realm.display import notebook_html
 from realm.errors import RealmError, refuses_other_names
 from realm.methods import METHODS
-from realm.training.settings import (
-    Settings,
-    check_values,
-    default_learning_rate,
-    described,
-    recorded_values,
-    settings_of,
-)
-
-if TYPE_CHECKING:
-    from realm.runs import Run
+from realm.training.settings import Settings, check_values, default_learning_rate, recorded_values, settings_of
 
 OPTIMIZERS = ("adamw_torch", "adamw_torch_fused")  # those whose state is per parameter and resumes to the byte
 
@@ -54,86 +43,58 @@ class RealmConfig(Settings, TrainingArguments):
             self.learning_rate = default_learning_rate(self)
         try:
             super().__post_init__()
+            integration_utils.get_reporting_integration_callbacks(list(self.report_to))
         except ValueError as error:
             raise RealmError(str(error)) from None
-        if self.cross_fit == 1:
-            raise RealmError("`cross_fit=1`: one fold leaves nothing to train on; use 2 or more, or 0 for none.")
-        if self.batch_unit == "annotation":
-            if self.use_gold:
-                raise RealmError("`use_gold` cannot be combined with `batch_unit=annotation`: gold belongs to items.")
-            if self.method_objective == "joint":
-                own = METHODS[self.method].objective is not None
-                joint = f"`method={self.method}`" if own else f"`objective={self.objective}`"
-                raise RealmError(f"{joint} needs all annotations of an item at once; use `batch_unit=item`.")
-        if self.load_best_model_at_end:
-            raise RealmError("load_best_model_at_end: the model of the last step is kept; set `max_steps` instead.")
-        if self.lora_rank and self.train_layers:
-            raise RealmError("`lora_rank` and `train_layers` cannot be combined: choose one.")
-        if (optimizer := str(getattr(self.optim, "value", self.optim))) not in OPTIMIZERS:
-            raise RealmError(f"`optim={optimizer}`: must be one of {', '.join(OPTIMIZERS)}.")
-        self._check_publishing()
+        self._check_combinations()
         if self.train_layers == "head":
             # An item is one vector to the head: memory is no matter, and one forward costs as much as many items.
             self.per_device_train_batch_size *= self.gradient_accumulation_steps
             self.gradient_accumulation_steps = 1
 
-    def _check_publishing(self) -> None:
-        """Refuse what would put more of a run on the hub than its model, and integrations that are not there."""
-        if self.push_to_hub:
-            raise RealmError(
-                "push_to_hub: it would upload checkpoints too, and with them what was learned of annotators. Name the "
-                "repository with `hub_model_id` alone: the model goes there when training ends."
-            )
-        if self.hub_token is not None:
-            raise RealmError("hub_token: set HF_TOKEN or log in with `hf auth login`; a run takes no token.")
-        if self.hub_model_id is not None and not self.write_run:
-            raise RealmError("`hub_model_id` pushes the finished run, and `write_run=False` writes none: choose one.")
-        try:
-            integration_utils.get_reporting_integration_callbacks(list(self.report_to))
-        except ValueError as error:
-            raise RealmError(f"`report_to`: {error}") from None
+    def _check_combinations(self) -> None:
+        """Refuse values that cannot be combined, and what would put more of a run on the hub than its model."""
+        _refuse(self.cross_fit == 1, "`cross_fit=1`: one fold leaves nothing to train on; use 2 or more, or 0.")
+        if self.batch_unit == "annotation":
+            _refuse(self.use_gold, "`use_gold` cannot be combined with `batch_unit=annotation`: gold belongs to items.")
+            named = "objective" if METHODS[self.method].objective is None else "method"
+            needs = f"`{named}={getattr(self, named)}` needs all annotations of an item at once; use `batch_unit=item`."
+            _refuse(self.method_objective == "joint", needs)
+        keeps = "load_best_model_at_end: the model of the last step is kept; set `max_steps` instead."
+        _refuse(self.load_best_model_at_end, keeps)
+        both = self.lora_rank and self.train_layers
+        _refuse(both, "`lora_rank` and `train_layers` cannot be combined: choose one.")
+        optimizer = str(getattr(self.optim, "value", self.optim))
+        _refuse(optimizer not in OPTIMIZERS, f"`optim={optimizer}`: must be one of {', '.join(OPTIMIZERS)}.")
+        _refuse(
+            self.push_to_hub,
+            "push_to_hub: it would upload checkpoints too, and with them what was learned of annotators. Name the "
+            "repository with `hub_model_id` alone: the model goes there when training ends.",
+        )
+        _refuse(
+            self.hub_token is not None, "hub_token: a run takes no token; set HF_TOKEN or log in with `hf auth login`."
+        )
+        unwritten = self.hub_model_id is not None and not self.write_run
+        _refuse(unwritten, "`hub_model_id` pushes the finished run, and `write_run=False` writes none: choose one.")
         for name in self.report_to:
-            installed = getattr(integration_utils, f"is_{name}_available", None)
-            if installed is not None and not installed():
-                raise RealmError(
-                    f"`report_to={name}`: the package {name} is not installed. Install it: pip install {name}"
-                )
+            installed = getattr(integration_utils, f"is_{name}_available", lambda: True)
+            _refuse(not installed(), f"`report_to={name}`: install the package {name} first: pip install {name}")
 
     def changed(self) -> dict[str, Any]:
         """The settings of `Settings` that are not at their defaults."""
-        values = {each.name: getattr(self, each.name) for each in settings_of(self)}
-        defaults = {each.name: each.default for each in settings_of(self)} | {
-            "learning_rate": default_learning_rate(self)
-        }
+        defaults = {each.name: each.default for each in settings_of(self)}
+        defaults["learning_rate"] = default_learning_rate(self)
+        values = {name: getattr(self, name) for name in defaults}
         return {name: getattr(value, "value", value) for name, value in values.items() if value != defaults[name]}
 
     def __repr__(self) -> str:
         changed = "".join(f", {name}={value!r}" for name, value in self.changed().items())
         return f"RealmConfig({self.output_dir!r}{changed})"
 
-    def _repr_html_(self) -> str:
-        import pandas as pd
-
-        changed = self.changed()
-        rows = [
-            {"setting": each.name, "value": changed[each.name], "default": each.default, "meaning": described(each)}
-            for each in settings_of(self)
-            if each.name in changed
-        ]
-        facts = {"run folder": self.output_dir, "other settings": "as by default; `help(RealmConfig)` lists them"}
-        return notebook_html("RealmConfig", facts, pd.DataFrame(rows))
-
     def to_dict(self) -> dict[str, Any]:
         """The settings as logging integrations send them: of the experts how many there are, not their names."""
         values: dict[str, Any] = super().to_dict()
         return values | ({"experts": f"{len(self.experts)} annotators"} if self.experts else {})
-
-    @classmethod
-    def like(cls, run: Run, output_dir: str, **settings: Any) -> Self:
-        """The settings of an earlier run, for one that continues it; `settings` are those that differ."""
-        from realm.training.continued import earlier_settings
-
-        return cls(output_dir, **{**earlier_settings(run), **settings})
 
     @property
     def reads_gold(self) -> bool:
@@ -163,3 +124,8 @@ class RealmConfig(Settings, TrainingArguments):
     def settings(self) -> dict[str, Any]:
         """The settings that decide what a run computes, as plain values."""
         return recorded_values(self) | {"effective_batch_size": self.effective_batch_size}
+
+
+def _refuse(condition: object, message: str) -> None:
+    if condition:
+        raise RealmError(message)

@@ -11,10 +11,9 @@ from realm.data import Annotations
 
 LEVEL = 0.01
 """How rarely a model that knows nothing may seem better than the base rate by chance."""
-NEARLY_ALL = 0.95
-"""The share of items with the same answer from which a model answers nearly everything alike."""
-COMMON = 0.9
-"""Where people give one answer to more items than this, a model that always gives it has missed little."""
+NEARLY_ALL, COMMON = 0.95, 0.9
+"""A model that gives one answer to more items than the first answers nearly everything alike; where people give that
+answer to more than the second, it has missed little."""
 FEWEST_STEPS = 100
 """Optimiser steps below which the methods differ less than a longer training does (measured, 150 to 2,000 items)."""
 TEMPERATURES = np.geomspace(1.0, 20.0, 10)
@@ -40,11 +39,9 @@ def model_findings(annotations: Annotations, log_probs: Floats, basis: str) -> l
         items = np.flatnonzero(known & (annotations.item_tasks == task))
         if len(items):
             about = f'task "{description.name}": ' if len(annotations.tasks) > 1 else ""
-            sentences = (
-                no_better_than_base_rate(log_probs[items], shares[items], basis),
-                same_answer(log_probs[items], shares[items], description.labels),
-            )
-            findings += [about + sentence for sentence in sentences if sentence is not None]
+            base_rate = no_better_than_base_rate(log_probs[items], shares[items], basis)
+            same = same_answer(log_probs[items], shares[items], description.labels)
+            findings += [about + sentence for sentence in (base_rate, same) if sentence is not None]
     return findings
 
 
@@ -78,10 +75,8 @@ def same_answer(log_probs: Floats, shares: Floats, labels: tuple[str, ...] | Non
     if same.mean() < NEARLY_ALL or people.mean() > COMMON or _z(same - people) <= norm.isf(LEVEL):
         return None
     name = f"option {answer + 1}" if labels is None else f'"{labels[answer]}"'
-    return (
-        f"the model gives the same answer ({name}) to {same.mean():.0%} of the items; annotators give it to "
-        f"{people.mean():.0%}."
-    )
+    given = f"annotators give it to {people.mean():.0%}."
+    return f"the model gives the same answer ({name}) to {same.mean():.0%} of the items; {given}"
 
 
 def few_steps(steps: int) -> str | None:

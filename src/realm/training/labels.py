@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,7 @@ LEAST_WEIGHT = 1e-3
 """An option less probable than this gets no soft label: a thousandth of an item, for as much to compute as the rest."""
 
 
-@dataclass(frozen=True)
-class TrainingLabels:
+class TrainingLabels(NamedTuple):
     """What a method trains on: the same items, its own annotations, and warnings for the user."""
 
     annotations: Annotations

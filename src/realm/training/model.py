@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from realm.channels import Channel, ItemScores, Observed
+from realm.data import Items
+from realm.files import without_home
 from realm.objectives import Objective
-from realm.scorers import Scorer
+from realm.scorers import Scorer, load_scorer
+from realm.scorers.lora import add_lora
+from realm.training.config import RealmConfig
 
 
 class RealmModel(nn.Module):
@@ -31,17 +36,24 @@ class RealmModel(nn.Module):
         """log P over the options of each item, as the last forward gave it. (items, K)"""
 
     def forward(self, **batch: Tensor) -> Tensor:
-        hidden, gold_terms, observed = None, None, observed_of(batch)
         if self.channel.needs_hidden:
             log_probs, hidden = self.scorer.forward_with_hidden(batch)
         else:
-            log_probs = self.scorer(batch)
+            log_probs, hidden = self.scorer(batch), None
         self.item_log_probs = log_probs.detach()
+        terms = []
         if "gold" in batch:
-            log_probs, gold_terms = self._with_gold(log_probs, batch["gold"])
-        scores = ItemScores(log_probs, batch["option_counts"], hidden, batch["item_index"])
-        terms = [self.log_likelihood(scores, observed), self.channel.log_prior(observed), gold_terms]
-        return torch.cat([each for each in terms if each is not None])
+            gold, has_gold = batch["gold"], batch["gold"] >= 0
+            terms.append(log_probs[has_gold, gold[has_gold]])
+            certain = torch.full_like(log_probs, float("-inf")).scatter(1, gold.clamp(min=0)[:, None], 0.0)
+            log_probs = torch.where(has_gold[:, None], certain, log_probs)
+        scores, observed = (
+            ItemScores(log_probs, batch["option_counts"], hidden, batch["item_index"]),
+            observed_of(batch),
+        )
+        if (prior := self.channel.log_prior(observed)) is not None:
+            terms.insert(0, prior)
+        return torch.cat([self.log_likelihood(scores, observed), *terms])
 
     def log_likelihood(self, scores: ItemScores, observed: Observed) -> Tensor:
         """The objective's terms, of evidence and P as the channel weighs them."""
@@ -63,25 +75,27 @@ class RealmModel(nn.Module):
         count = float(self.objective.count(batch["annotation_item"], batch["annotation_weight"]))
         return count + (int((batch["gold"] >= 0).sum()) if "gold" in batch else 0)
 
-    @staticmethod
-    def _with_gold(log_probs: Tensor, gold: Tensor) -> tuple[Tensor, Tensor]:
-        """The log-probabilities with certainty where gold is known, and log P(gold) of those items."""
-        has_gold = gold >= 0
-        certain = torch.full_like(log_probs, float("-inf")).scatter(1, gold.clamp(min=0)[:, None], 0.0)
-        return torch.where(has_gold[:, None], certain, log_probs), log_probs[has_gold, gold[has_gold]]
-
     @property
     def config(self) -> Any:
         """The backbone's config: what `Trainer` asks a model for."""
         return self.scorer.backbone.config
 
-    @property
-    def _no_split_modules(self) -> Any:
-        """The layers that FSDP shards one by one."""
-        return getattr(self.scorer.backbone, "_no_split_modules", None)
-
     def gradient_checkpointing_enable(self, **settings: Any) -> None:
         self.scorer.backbone.gradient_checkpointing_enable(**settings)
+
+
+def prepare_scorer(model: str | Path | Scorer, items: Items, config: RealmConfig) -> tuple[Scorer, str, Any]:
+    """The scorer to train, the name of the model it is made from, and its LoRA adapters (None without)."""
+    if isinstance(model, Scorer):
+        scorer, name = model, model.backbone.config._name_or_path
+    else:
+        style = ("scorer", "answers", "instruction", "max_length", "chat_template")
+        scorer, name = load_scorer(str(model), items, **{each: getattr(config, each) for each in style}), str(model)
+    scorer.temperature = 1.0
+    adapted = add_lora(scorer, config.lora_rank) if config.lora_rank else None
+    if config.train_layers:
+        scorer.freeze_below(config.train_layers)
+    return scorer, without_home(name), adapted
 
 
 def observed_of(batch: dict[str, Tensor]) -> Observed:

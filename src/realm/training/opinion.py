@@ -7,8 +7,6 @@ is used where it agrees with at least one annotator more often than two stranger
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 from scipy.stats import binom
@@ -23,45 +21,24 @@ LEVEL = 0.001
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class Opinion:
-    """What the model knows beforehand: log P (items, K) without label bias, and with how many annotators it agrees
-    beyond chance, of how many that have labels."""
+def opinion(annotations: Annotations, log_probs: Floats, kind: str | None = None) -> tuple[Floats | None, str]:
+    """The opinion behind log P (items, K) of the untrained model, None where it is not used, and a line for the user.
 
-    log_probs: Floats
-    agreeing: int
-    annotators: int
-
-    @property
-    def used(self) -> bool:
-        return self.agreeing > 0
-
-    @property
-    def sentence(self) -> str:
-        """One line for the user."""
-        who = f"{self.agreeing:,} of {self.annotators:,} annotators better than chance"
-        end = "; expertise starts from that." if self.used else ", so expertise does not start from that."
-        return f"opinion: before training the model agrees with {who}{end}"
-
-    @classmethod
-    def of(cls, annotations: Annotations, log_probs: Floats) -> Opinion:
-        """The opinion behind log P (items, K) of the untrained model."""
-        plain = without_label_bias(annotations, log_probs)
-        return cls(plain, *agreement(annotations, plain.argmax(axis=1)))
-
-    def calibrated(self, annotations: Annotations, kind: str | None = None) -> Floats:
-        """log P at the temperature that the annotations bear out; `kind` is that of the annotators. (items, K)
-
-        The model's own answers, not agreement, lead the fit by which it is found: where most annotators are wrong,
-        agreement would call a right model worthless.
-        """
-        model = AnnotatorModel(annotations, gold=annotations.gold, kind=kind, find_copies=False)
-        model.fit(self.tempered(annotations, 1.0))
-        return self.tempered(annotations, model.best_temperature(self.log_probs))
-
-    def tempered(self, annotations: Annotations, temperature: float) -> Floats:
-        """log P at this temperature, with the label shares of the task in place of the model's bias. (items, K)"""
-        return log_softmax(self.log_probs / temperature + label_shares(annotations))
+    It is brought to the temperature that the annotations bear out; `kind` is that of the annotators. The model's own
+    answers, not agreement, lead the fit by which that is found: where most annotators are wrong, agreement would call a
+    right model worthless.
+    """
+    plain = without_label_bias(annotations, log_probs)
+    agreeing, annotators = agreement(annotations, plain.argmax(axis=1))
+    used = "; expertise starts from that." if agreeing else ", so expertise does not start from that."
+    who = f"{agreeing:,} of {annotators:,} annotators better than chance"
+    sentence = f"opinion: before training the model agrees with {who}{used}"
+    if not agreeing:
+        return None, sentence
+    shares = label_shares(annotations)  # in place of the model's bias
+    model = AnnotatorModel(annotations, gold=annotations.gold, kind=kind, find_copies=False)
+    temperature = model.fit(log_softmax(plain + shares)).best_temperature(plain)
+    return log_softmax(plain / temperature + shares), sentence
 
 
 def without_label_bias(annotations: Annotations, log_probs: Floats) -> Floats:
@@ -77,29 +54,27 @@ def without_label_bias(annotations: Annotations, log_probs: Floats) -> Floats:
 def label_shares(annotations: Annotations) -> Floats:
     """log of the share of each label in an item's task, over the item's own options, -inf beyond. (items, K)"""
     width, tasks = int(annotations.option_counts.max(initial=1)), len(annotations.tasks)
-    task = annotations.item_tasks[annotations.item].astype(np.int64)
-    counts = np.bincount(task * width + annotations.label, minlength=tasks * width).reshape(tasks, width)
-    # One label of each kind is added: what nobody has answered yet is not impossible.
-    shares = (counts + 1.0)[annotations.item_tasks]
-    shares = np.where(np.arange(width) < annotations.option_counts[:, None], shares, 0.0)
+    counts = np.ones((tasks, width))  # what nobody has answered yet is not impossible
+    np.add.at(counts, (annotations.item_tasks[annotations.item], annotations.label), 1)
+    inside = np.arange(width) < annotations.option_counts[:, None]
+    shares = np.where(inside, counts[annotations.item_tasks], 0.0)
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(shares / shares.sum(axis=1, keepdims=True)))
 
 
 def agreement(annotations: Annotations, answers: npt.NDArray[np.integer]) -> tuple[int, int]:
-    """How many annotators give the model's answers (items,) beyond chance, of how many.
+    """How many annotators give the model's answers (items,) beyond chance, of how many that have labels.
 
     Chance is that of two who answer independently, each with their own label shares; the level is divided by the number
     of annotators, so that guesses agree with nobody in all but one run of a thousand.
     """
-    width = int(annotations.option_counts.max(initial=1))
-    who, own, theirs = annotations.annotator.astype(np.int64), annotations.label, answers[annotations.item]
-    sizes = annotations.n_annotators * width
-    given = np.bincount(who * width + own, minlength=sizes).reshape(-1, width)
-    answered = np.bincount(who * width + theirs, minlength=sizes).reshape(-1, width)
+    who, own, theirs = annotations.annotator, annotations.label, answers[annotations.item]
+    given, answered = np.zeros((2, annotations.n_annotators, int(annotations.option_counts.max(initial=1))))
+    np.add.at(given, (who, own), 1)
+    np.add.at(answered, (who, theirs), 1)
     count = given.sum(axis=1)
-    labelled = count > 0
     chance = (given * answered).sum(axis=1) / np.maximum(count, 1) ** 2
     same = np.bincount(who, own == theirs, minlength=annotations.n_annotators)
-    beyond = binom.sf(same - 1, count, chance) < LEVEL / max(int(labelled.sum()), 1)
-    return int((beyond & labelled).sum()), int(labelled.sum())
+    labelled = int((count > 0).sum())
+    beyond = binom.sf(same - 1, count, chance) < LEVEL / max(labelled, 1)
+    return int((beyond & (count > 0)).sum()), labelled

@@ -23,13 +23,12 @@ def parameter_groups(model: RealmModel, config: RealmConfig, decayed: set[str]) 
         {"params": [p for name, p in trained if name in decayed], "weight_decay": config.weight_decay},
         {"params": [p for name, p in trained if name not in decayed], "weight_decay": 0.0},
     ]
-    masking = config.expertise_optimizer == "masked"
-    for group in model.channel.parameter_groups(config.expertise_learning_rate):
-        defaults = {"lr": config.expertise_learning_rate, "weight_decay": 0.0}
-        groups.append({**defaults, **group, "masked": group.get("masked", False) and masking})
-    groups.append(
-        {"params": list(model.scorer.scale_parameters()), "weight_decay": 0.0, "lr": config.cloze_learning_rate}
-    )
+    masking, rate = config.expertise_optimizer == "masked", config.expertise_learning_rate
+    for group in model.channel.parameter_groups(rate):
+        group = {"lr": rate, "weight_decay": 0.0, "masked": False, **group}
+        groups.append({**group, "masked": group["masked"] and masking})
+    scale = list(model.scorer.scale_parameters())
+    groups.append({"params": scale, "weight_decay": 0.0, "lr": config.cloze_learning_rate})
     refuse_ungrouped(model, groups)
     return [group for group in groups if group["params"]]
 
@@ -64,20 +63,15 @@ class MaskedAdamW(torch.optim.AdamW):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
-        masked = [
-            (group, parameter, parameter.grad)
-            for group in self.param_groups
-            if group["masked"]
-            for parameter in group["params"]
-            if parameter.grad is not None
-        ]
-        for _, parameter, _ in masked:
+        masked = [(group, each) for group in self.param_groups if group["masked"] for each in group["params"]]
+        masked = [(group, each) for group, each in masked if each.grad is not None]
+        gradients = [parameter.grad for _, parameter in masked]
+        for _, parameter in masked:
             parameter.grad = None
         loss = super().step(closure)
-        touched = self.touched() if masked else None
-        for group, parameter, gradient in masked:
-            assert touched is not None
-            self._step_masked(group, parameter, gradient, touched)
+        touched = self.touched() if masked else torch.zeros(0)
+        for (group, parameter), gradient in zip(masked, gradients, strict=True):
+            self._step_masked(group, parameter, gradient, touched.to(parameter.device))
             parameter.grad = gradient
         return loss
 
@@ -86,9 +80,8 @@ class MaskedAdamW(torch.optim.AdamW):
         for name in ("step", "exp_avg", "weight", "exp_avg_sq") if not state else ():
             state[name] = torch.zeros_like(parameter)
         first, second = group["betas"]
-        touched = touched.to(parameter.device)
         here, moving = gradient[touched], parameter[touched]
-        state["step"] = state["step"].to(parameter.device)
+        state["step"] = state["step"].to(parameter.device)  # which AdamW keeps on the processor when it is loaded
         steps = state["step"][touched] + 1
         for name, value in (("exp_avg", here), ("weight", torch.ones_like(here))):
             state[name].mul_(first)

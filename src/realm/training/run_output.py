@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,9 +12,8 @@ from realm.channels import CHANNELS, channel_class
 from realm.files import writing
 from realm.locks import holding
 from realm.metrics import evaluate, items_trained_on
-from realm.runs import Run, hub, writer
 from realm.runs import folder as layout
-from realm.runs.changes import find_changes
+from realm.runs import writer
 from realm.runs.machine_files import RunDescription
 from realm.training import checkpoints
 
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def describe(trainer: RealmTrainer) -> RunDescription:
-    args, channel, continued = trainer.args, trainer.channel, trainer.continued
+    args, channel = trainer.args, trainer.channel
     settings = args.settings()
     if channel is not None and trainer.given_channel is not None:  # the caller's, in place of the setting
         names = {channel_class(name): name for name in CHANNELS}
@@ -37,8 +36,6 @@ def describe(trainer: RealmTrainer) -> RunDescription:
         gold_used=args.reads_gold,
         test=trainer.test,
         prior=trainer.prior,
-        start=None if continued is None else continued.description,
-        weights=None if continued is None else continued.run.config.get("weights"),
     )
 
 
@@ -57,7 +54,7 @@ def begin(trainer: RealmTrainer, resume: bool, held: ExitStack) -> Path | None:
         if resume:
             writer.check_same(folder, description)
     # A finished run stays as it is if there is nothing whole to go on from.
-    checkpoint = checkpoints.newest_whole(folder / "checkpoints", trainer.is_fsdp_enabled) if resume else None
+    checkpoint = checkpoints.newest_whole(folder / "checkpoints") if resume else None
     if description is not None:
         writer.write_start(folder, description, overwrite=args.overwrite and not resume)
     return checkpoint
@@ -65,39 +62,26 @@ def begin(trainer: RealmTrainer, resume: bool, held: ExitStack) -> Path | None:
 
 def end(trainer: RealmTrainer, test_scores: Scores | None) -> None:
     """Write everything the run produced; `test_scores` are what the model says of the test table."""
-    test, changes, continued = None, None, trainer.continued
+    test = None
     if trainer.test is not None and test_scores is not None:
         test = evaluate(trainer.test, test_scores)
         test["items_trained_on"] = items_trained_on(trainer.annotations, trainer.test)
-    estimate = trainer.estimate()
-    if continued is not None:
-        figures: dict[str, Any] = {"test_before": trainer.test_before, "test": test}
-        changes = find_changes(
-            continued.run, trainer.annotations, estimate, continued.diff, trained_items=len(continued.items), **figures
-        )
+    names = ("scorer", "annotations", "warnings", "notes", "findings", "probabilities", "folds", "temperature")
     results = writer.RunResults(
-        scorer=trainer.scorer,
+        **{name: getattr(trainer, name) for name in names},
         model=trainer.model_name,
         method=trainer.args.method,
-        annotations=trainer.annotations,
         log_probs=trainer.scores().log_probs,
-        estimate=estimate,
-        channel=channel_results(trainer),
+        estimate=trainer.estimate(),
+        channel=_channel_results(trainer),
         history=trainer.state.log_history,
         steps=trainer.state.global_step,
-        warnings=trainer.warnings,
-        notes=trainer.notes,
-        findings=trainer.findings,
-        probabilities=trainer.probabilities,
-        folds=trainer.folds,
-        temperature=trainer.temperature,
         test=test,
-        changes=changes,
     )
     writer.write_results(trainer.run, results)
 
 
-def channel_results(trainer: RealmTrainer) -> writer.ChannelResults | None:
+def _channel_results(trainer: RealmTrainer) -> writer.ChannelResults | None:
     channel, trajectory = trainer.channel, trainer.trajectory()
     if channel is None:
         return None
@@ -109,10 +93,3 @@ def channel_results(trainer: RealmTrainer) -> writer.ChannelResults | None:
         steps=np.array([step for step, _ in trajectory], dtype=np.int64),
         trajectory={name: np.stack([summary[name] for _, summary in trajectory]) for name in columns},
     )
-
-
-def push(trainer: RealmTrainer) -> None:
-    """Put the model of the finished run on the hub."""
-    args = trainer.args
-    assert args.hub_model_id is not None
-    hub.push(Run.open(trainer.run), args.hub_model_id, private=args.hub_private_repo is not False)

@@ -1,17 +1,17 @@
 """The settings of a training run: each is one dataclass field, with its help, its bounds and its flag beside it.
 
-`RealmConfig` inherits these fields. The flags of the command line, the keys of a configuration file, the checks of
-values, the tables of docs/reference/settings.md and the settings that a run records are derived from them. This module
-imports no torch, so that help is quick.
+`RealmConfig` inherits these fields. Flags, keys of a configuration file, checks, the tables of the docs and what a run
+records are derived from them. No torch is imported here, so that help is quick.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Collection
 from dataclasses import Field, dataclass, field, fields
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 from realm.channels import CHANNELS
 from realm.errors import RealmError
@@ -26,6 +26,44 @@ EPOCHS_DECIDE = -1
 RATES = {"all weights": 5e-5, "the top layers": 2e-4, "LoRA": 5e-4, "the head alone": 1e-3}
 """The learning rate of the model by what is trained: the fewer weights, the higher (measured: docs/training.md)."""
 LEARNED_CHANNELS = tuple(name for name in CHANNELS if name != "identity")  # which the method `noisy` stands for
+BOUNDS = {"above": ("more than {}", operator.gt), "minimum": ("{} or more", operator.ge),
+          "maximum": ("{} or less", operator.le)}  # fmt: skip
+
+
+# -------------------------------------------------------------------- how long and how fast
+
+
+class Budget(NamedTuple):
+    """How long a training is, and how fast it learns; the first three are settings."""
+
+    num_train_epochs: float
+    max_steps: int
+    learning_rate: float
+    steps_per_epoch: int
+
+    @property
+    def epochs(self) -> float:
+        return self.num_train_epochs if self.max_steps == EPOCHS_DECIDE else self.max_steps / self.steps_per_epoch
+
+
+def training_budget(settings: Any, units: int) -> Budget:
+    """Epochs, steps and learning rate of a training, all decided here: as set, or by default.
+
+    `units` is the size of the table as an epoch passes over it: its labelled items, or annotations (`batch_unit`).
+    """
+    per_epoch = max(math.ceil(units / settings.effective_batch_size), 1)
+    rate = settings.learning_rate or default_learning_rate(settings)
+    return Budget(settings.num_train_epochs, settings.max_steps, rate, per_epoch)
+
+
+def default_learning_rate(settings: Any) -> float:
+    """The learning rate of the model where none is given, by what is trained."""
+    if settings.train_layers:
+        return RATES["the head alone" if settings.train_layers == "head" else "the top layers"]
+    return RATES["LoRA" if settings.lora_rank else "all weights"]
+
+
+# -------------------------------------------------------------------- what a setting is
 
 
 def setting(
@@ -50,12 +88,9 @@ def setting(
         choices: the values allowed. A mapping may grow after this is called.
         words: what a setting that is a whole number may be instead.
         minimum, maximum, above: bounds of a number; `above` is not itself allowed.
-        changes_results: whether a run computes something else under another value, or a function of the value that
-            says so. Such settings are recorded with a run and are part of a result's key.
+        changes_results: whether, or under which values, a run computes something else. Such settings are recorded.
     """
-    metadata: dict[str, Any] = {"help": help, "panel": panel, "flag": flag, "choices": choices, "words": words}
-    metadata |= {"minimum": minimum, "maximum": maximum, "above": above, "changes_results": changes_results}
-    return field(default=default, metadata=metadata)
+    return field(default=default, metadata={name: value for name, value in locals().items() if name != "default"})
 
 
 def settings_of(settings: Any) -> list[Field[Any]]:
@@ -93,30 +128,17 @@ def check_values(settings: Any) -> None:
             setattr(settings, each.name, value)
         if (choices := allowed["choices"]) is not None and value not in choices:
             raise RealmError(f"`{each.name}={value}`: must be one of {', '.join(choices)}.")
-        above, minimum, maximum = (allowed[bound] for bound in ("above", "minimum", "maximum"))
-        bounded = (above, minimum, maximum) != (None, None, None)
-        if bounded and (isinstance(value, bool) or not isinstance(value, Real)):
-            raise RealmError(f"`{each.name}={value!r}`: must be a number.")
-        # `not`: NaN is above and below nothing
-        if above is not None and not value > above:
-            raise RealmError(f"`{each.name}` must be more than {above}, but is {value}.")
-        if minimum is not None and not value >= minimum:
-            raise RealmError(f"`{each.name}` must be {minimum} or more, but is {value}.")
-        if maximum is not None and not value <= maximum:
-            raise RealmError(f"`{each.name}` must be {maximum} or less, but is {value}.")
+        for name, (wanted, holds) in BOUNDS.items():
+            if (bound := allowed[name]) is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, Real):
+                raise RealmError(f"`{each.name}={value!r}`: must be a number.")
+            if not holds(value, bound):  # NaN is above and below nothing
+                raise RealmError(f"`{each.name}` must be {wanted.format(bound)}, but is {value}.")
         if isinstance(value, float) and not math.isfinite(value):
             raise RealmError(f"`{each.name}` must be finite, but is {value}.")
     if settings.max_steps != EPOCHS_DECIDE and settings.max_steps < 1:
-        raise RealmError(
-            f"`max_steps={settings.max_steps}`: must be 1 or more. Leave it out, and `num_train_epochs` decides."
-        )
-
-
-def default_learning_rate(settings: Any) -> float:
-    """The learning rate of the model where none is given, by what is trained."""
-    if settings.train_layers:
-        return RATES["the head alone" if settings.train_layers == "head" else "the top layers"]
-    return RATES["LoRA" if settings.lora_rank else "all weights"]
+        raise RealmError(f"`max_steps={settings.max_steps}`: must be 1 or more. Leave it out, and epochs decide.")
 
 
 def recorded_values(settings: Any) -> dict[str, Any]:
@@ -129,28 +151,26 @@ def recorded_values(settings: Any) -> dict[str, Any]:
     return recorded
 
 
+# -------------------------------------------------------------------- the settings
+
+
 @dataclass
 class Settings:
     """Every setting of REALM's own, and those of `transformers.TrainingArguments` that it exposes or changes."""
 
     overwrite: bool = setting(False, "Replace the run that the folder holds.", RUN, changes_results=False)
-    write_run: bool = setting(
-        True, "Write the run folder when training ends.", RUN, flag=NO_FLAG, changes_results=False
-    )
+    write_run: bool = setting(True, "Write a run folder when training ends.", RUN, flag=NO_FLAG, changes_results=False)
     hub_model_id: str | None = setting(
-        None,
-        "Upload the model and its card to this Hugging Face repository (`owner/name`) when training ends.",
-        RUN, flag="push-to-hub", changes_results=False,
+        None, "Push the model and its card to this Hugging Face repository (`owner/name`) when training ends.", RUN,
+        flag="push-to-hub", changes_results=False,
     )  # fmt: skip
     seed: int = setting(0, "Random seed.", RUN, minimum=0, maximum=LARGEST_SEED)
-    logging_steps: int = setting(
-        10, "Log the loss and the expertise every n steps.", RUN, minimum=1, changes_results=False
-    )
+    logging_steps: int = setting(10, "Log loss and expertise every n steps.", RUN, minimum=1, changes_results=False)
     cross_fit: int | str = setting(
         "auto",
         "Folds to cross-fit, so that each item is judged by a model that was not trained on it; k folds take k - 1 "
-        "times as long again. auto: 3 where only the top layers are trained, else none.",
-        RUN, words=("auto",), minimum=0,
+        "times as long again. auto: 3 where only the top layers are trained, else none.", RUN,
+        words=("auto",), minimum=0,
     )  # fmt: skip
 
     method: str = setting("realm", "What is trained on", LEARNING, choices=METHODS)
@@ -159,14 +179,10 @@ class Settings:
         "How annotators err: a whole confusion matrix each, drawn to a few numbers, or a constrained form of it",
         LEARNING, choices=LEARNED_CHANNELS,
     )  # fmt: skip
-    objective: str = setting(
-        "joint", "How the annotations of an item become a loss", LEARNING, choices=("joint", "paper")
-    )
+    objective: str = setting("joint", "How an item's annotations become a loss", LEARNING, choices=("joint", "paper"))
     opinion: bool = setting(
-        True,
-        "Score the training items before the first step, and start the expertise from how annotators agree with that.",
-        LEARNING,
-    )
+        True, "Ask the model about the items before the first step; expertise starts from its agreement.", LEARNING
+    )  # fmt: skip
     judges: bool = setting(
         False, "The annotators are language models: they err together more often than people.", LEARNING,
         changes_results=lambda judges: judges,  # runs without it are what they were before it was a setting
@@ -187,16 +203,13 @@ class Settings:
         flag=NO_FLAG, choices=("masked", "adamw"),
     )  # fmt: skip
     expertise_start: float = setting(
-        0.0, "Initial value of omega where it is updated by gradient; expertise is sigmoid(omega).", LEARNING,
-        flag=NO_FLAG,
-    )  # fmt: skip
+        0.0, "Initial omega where it is updated by gradient; expertise is sigmoid(omega).", LEARNING, flag=NO_FLAG
+    )
     expertise_update: str = setting(
         "em", "How expertise is learned: in closed form, without a learning rate, or by gradient", LEARNING,
         choices=("em", "gradient"),
     )  # fmt: skip
-    use_gold: bool = setting(
-        False, "Use gold labels where there are any: to train on, and to judge annotators by.", LEARNING
-    )
+    use_gold: bool = setting(False, "Use gold labels, where there are any, to train on and to judge by.", LEARNING)
     experts: list[str] | None = setting(
         None, "An annotator taken to be right (expertise 0.999); may be repeated.", LEARNING, flag="expert"
     )
@@ -234,8 +247,8 @@ class Settings:
         0, "Train only the top n layers, or `head`: the output layer alone.", MODEL, words=("head",), minimum=0
     )
     cache_gb: float = setting(
-        8.0, "Gigabytes for the cached output of the frozen layers, computed once per item; 0 turns the cache off.",
-        MODEL, minimum=0, changes_results=False,
+        8.0, "Gigabytes for the cached output of the frozen layers, computed once per item; 0: no cache.", MODEL,
+        minimum=0, changes_results=False,
     )  # fmt: skip
     bf16: bool = setting(False, "Compute in bfloat16.", MODEL)
     gradient_checkpointing: bool = setting(False, "Gradient checkpointing: less memory, more time.", MODEL)

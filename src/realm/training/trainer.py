@@ -6,10 +6,10 @@ from __future__ import annotations
 import copy
 import logging
 import math
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +25,10 @@ from transformers.training_args import OptimizerNames
 
 from realm.channels import Channel, ConfusionChannel, IdentityChannel
 from realm.crowd.earlier import EarlierEstimates, expert_rows
-from realm.crowd.engine import log_softmax
-from realm.crowd.estimate import Estimate, estimate_from_evidence
+from realm.crowd.engine import EXPERT, log_softmax
+from realm.crowd.estimate import Estimate
 from realm.crowd.model import AnnotatorModel
-from realm.data import Annotations
-from realm.data.alignment import aligned
-from realm.data.arguments import require_test
-from realm.display import ROWS, notebook_html
+from realm.data import Annotations, Items
 from realm.errors import RealmError, refuses_other_names
 from realm.files import without_home, writing
 from realm.metrics import check_test, evaluate
@@ -39,24 +36,24 @@ from realm.objectives import OBJECTIVES
 from realm.progress import Progress, ignore_progress, named
 from realm.runs import Run
 from realm.runs.folder import BEFORE_TRAINING, OUT_OF_FOLD
-from realm.runs.hub import check_access
-from realm.scorers import Scorer, load_scorer
+from realm.runs.hub import check_access, push
+from realm.scorers import Scorer
 from realm.scorers.frozen_cache import FrozenLayersCache
-from realm.scorers.lora import add_lora, merge_lora
+from realm.scorers.lora import merge_lora
 from realm.scorers.model_folder import first_not_finite
 from realm.scorers.scoring import Scores, hidden_states
 from realm.training import channel as channels
 from realm.training import checkpoints, processes, run_output
-from realm.training.arguments import check_arguments, prediction_items
-from realm.training.batches import BatchLoader, Collator, EffectiveBatchSampler, TrainingItems
+from realm.training.arguments import check_arguments
+from realm.training.batches import BatchLoader, Collator, EffectiveBatchSampler, TrainingItems, units_of
 from realm.training.config import RealmConfig
-from realm.training.continued import ContinuedRun
 from realm.training.findings import few_steps, model_findings
-from realm.training.folds import FOLD_SETTINGS, cross_fit, planned_folds
 from realm.training.labels import training_labels
-from realm.training.model import RealmModel
-from realm.training.opinion import Opinion
+from realm.training.model import RealmModel, prepare_scorer
+from realm.training.opinion import opinion
 from realm.training.optimizer import MaskedAdamW, parameter_groups
+from realm.training.results import FOLD_SETTINGS, channel_estimate, cross_fit, planned_folds, report_model
+from realm.training.settings import training_budget
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,7 +75,7 @@ class RealmTrainer(Trainer):
 
     | argument | meaning |
     |---|---|
-    | model | a folder, a named model, a Hugging Face id, a `Scorer`, or an earlier `Run` to continue |
+    | model | a folder, a named model, a Hugging Face id, or a `Scorer` |
     | annotations | the table to train on |
     | config | a `RealmConfig`; its `output_dir` is the run folder |
     | test | a table with gold, evaluated every `eval_steps` and at the end |
@@ -89,9 +86,7 @@ class RealmTrainer(Trainer):
     | attribute | meaning |
     |---|---|
     | annotations | the table as given, which annotators are judged by; without gold unless the run reads it |
-    | channel_annotations | the labels of the method: the same, one aggregated label per item, or gold |
-    | training_annotations | those of them that are trained on: all but where a run is continued |
-    | continued | the earlier run that this one continues, and what is new since; None without one |
+    | training_annotations | the labels of the method: the same, one aggregated label per item, or gold |
     | test | the test table, or None |
     | channel | the learned channel; None for methods that learn nothing of annotators |
     | warnings | what the user should know |
@@ -111,7 +106,7 @@ class RealmTrainer(Trainer):
 
     def __init__(
         self,
-        model: str | os.PathLike[str] | Scorer | Run,
+        model: str | Path | Scorer,
         annotations: Annotations,
         config: RealmConfig,
         *,
@@ -121,46 +116,35 @@ class RealmTrainer(Trainer):
         callbacks: Sequence[Any] | None = None,
         progress: Progress | None = None,
     ) -> None:
-        model = os.fspath(model) if isinstance(model, os.PathLike) else model
         check_arguments(model, annotations, config, test, channel)
-        self.continued = ContinuedRun.of(model, annotations, config) if isinstance(model, Run) else None
-        if self.continued is not None:
-            annotations = self.continued.annotations
-            test = None if test is None else aligned(test, annotations.tasks, (), "the table")
         if isinstance(config.cross_fit, int) and config.cross_fit:
             annotations.items.folds(config.cross_fit)  # refuses more folds than texts before anything is trained
-        labels = training_labels(annotations, config.method, seed=config.seed, use_gold=config.use_gold)
+        table, warnings = training_labels(annotations, config.method, seed=config.seed, use_gold=config.use_gold)
         experts = expert_rows(annotations, config.experts or ())
         self.annotations = annotations if config.reads_gold else annotations.without_gold()
-        table = self.channel_annotations = labels.annotations
-        self.training_annotations = table if self.continued is None else table.take_items(self.continued.items)
-        self.test, self.prior = test, prior
+        self.training_annotations, self.test, self.prior = table, test, prior
         self.earlier = None if prior is None else EarlierEstimates.from_table(annotations, prior)
         self.given_channel = copy.deepcopy(channel)  # as it was, which folds start from
         channel = channels.make_channel(table, config, channel, self.earlier)
         if (repo_id := config.hub_model_id) is not None:
             processes.on_first(config, lambda: check_access(repo_id, "hub_model_id"))
+        config = copy.copy(config)
+        budget = training_budget(config, len(units_of(table, config.batch_unit)))
+        config.num_train_epochs, config.max_steps, config.learning_rate, steps_per_epoch = budget
+
         set_seed(config.seed)
         self.loads_model = not isinstance(model, Scorer)
-        self.scorer, self.model_name = self._scorer(model, config)
-        self.scorer.temperature = 1.0
-        warnings = [*labels.warnings, *(self.continued.warnings if self.continued else ())]
-        warnings += [] if test is None else check_test(annotations, test)
-        self.notes: list[str] = []
-        self.is_fold = False  # whether this trains a fold of another run: nothing is calibrated or estimated
-        self._adapted = add_lora(self.scorer, config.lora_rank) if config.lora_rank else None
-        if config.train_layers:
-            self.scorer.freeze_below(config.train_layers)
-        self.encoded = self.scorer.encode(self.training_annotations.items)
+        self.scorer, self.model_name, self._adapted = prepare_scorer(model, annotations.items, config)
+        self.encoded = self.scorer.encode(table.items)
         self.encoded_test = None if test is None else self.scorer.encode(test.items)
         self._progress = progress or ignore_progress
         self._caches: dict[str, FrozenLayersCache | None] = {}
         self._untrained_scores: Scores | None = None
         self._features: npt.NDArray[Any] | None = None
-        self._initial_log_probs: Floats | None = None
         self._trajectory: checkpoints.Trajectory = []
         self._resumed_losses: dict[str, Any] | None = None
-        self.test_before: dict[str, Any] | None = None
+        self.is_fold = False  # whether this trains a fold of another run: nothing is calibrated or estimated
+        self.notes: list[str] = []
         self._forget_results()
         if config.should_save:
             with writing(Path(config.output_dir)):
@@ -168,64 +152,40 @@ class RealmTrainer(Trainer):
         super().__init__(
             model=RealmModel(self.scorer, channel, OBJECTIVES[config.method_objective]),
             args=config,
-            train_dataset=TrainingItems(len(self.training_annotations)),
+            train_dataset=TrainingItems(table.n_items),
             eval_dataset=None if test is None else TrainingItems(test.n_items),
             data_collator=lambda groups: groups,
             callbacks=list(callbacks) if callbacks else None,
         )
         self.loss_is_scaled_for_ga = True  # divided already by the count of the whole effective batch
-        if self.is_deepspeed_enabled:
-            raise RealmError("DeepSpeed is not supported: it lays all parameters end to end. Use FSDP.")
-        if self.is_fsdp_enabled:
-            processes.check(config, self.accelerator.state.fsdp_plugin)
-            processes.leave_whole(self.model, self.accelerator.state.fsdp_plugin)
-        warnings += self._set_up_channel(experts)
-        self.warnings = [*self.annotations.ledger.warnings, *warnings]
+        if self.is_deepspeed_enabled or self.is_fsdp_enabled:
+            raise RealmError(
+                "DeepSpeed and FSDP are not supported. Use `torchrun`, with `lora_rank` or `train_layers`."
+            )
+
+        closed_form = config.method_update == "em" and channel.can("update")
+        if closed_form:
+            channel.requires_grad_(False)
+            warnings = warnings + channels.memorisation_warnings(table, budget.epochs)
+        elif experts and self.channel is not None:
+            channel.pin(experts, EXPERT)
+        self.anchored = bool(experts or config.use_gold or (self.earlier and closed_form))
+        self.updates = channels.ChannelUpdates(channel if closed_form else None, table, steps_per_epoch)
+        self.add_callback(self.updates)
         if self._progress is not ignore_progress:
             self.add_callback(StepProgress(self._progress))
+        if self.earlier is not None:
+            known, everybody = self.earlier.annotators_named, table.n_annotators
+            warnings = [*warnings, f"`prior`: it has estimates of {known:,} of the {everybody:,} annotators."]
+        if test is not None:
+            warnings = warnings + check_test(annotations, test)
+        self.warnings = [*self.annotations.ledger.warnings, *warnings]
         for warning in warnings if self.is_world_process_zero() else ():
             logger.warning("%s", warning)
 
-    def _scorer(self, model: str | Scorer | Run, config: RealmConfig) -> tuple[Scorer, str]:
-        """The scorer to train, and the name of the model that it is made from."""
-        if self.continued is not None:
-            return self.continued.scorer(), str(self.continued.run.config["model"])
-        if isinstance(model, Scorer):
-            return model, without_home(model.backbone.config._name_or_path)
-        names = ("scorer", "answers", "instruction", "max_length", "chat_template")
-        settings = {name: getattr(config, name) for name in names}
-        return load_scorer(str(model), self.annotations.items, **settings), without_home(str(model))
-
-    def _set_up_channel(self, experts: Sequence[int]) -> list[str]:
-        """Where annotators start that something is known of, and whether the channel has a closed form; warnings."""
-        channel, table, args = self.model.channel, self.channel_annotations, self.args
-        closed_form = args.method_update == "em" and channel.can("update")
-        share = len(self.training_annotations) / max(len(table), 1)
-        units = len(self._sampler().units)
-        self.updates = channels.ChannelUpdates(channel if closed_form else None, table, units, share)
-        self.add_callback(self.updates)
-        if self.channel is None:
-            return []
-        warnings = []
-        if closed_form:
-            channel.requires_grad_(False)
-            epochs = args.max_steps / self.updates.steps_per_epoch(args.effective_batch_size)
-            if warning := channels.memorisation_warning(table, epochs if epochs > 0 else args.num_train_epochs):
-                warnings.append(warning)
-        else:
-            channels.place_annotators(channel, experts, self.earlier, table)
-        carried = self.continued is not None and (closed_form or self.continued.start_channel(channel))
-        self.anchored = bool(experts or args.use_gold or self.earlier or carried)
-        if not (self.anchored or args.opinion):
-            channels.check_anchor(channel, table)
-        if self.earlier is not None:
-            known, everybody = self.earlier.annotators_named, table.n_annotators
-            warnings.append(f"`prior`: it has estimates of {known:,} of the {everybody:,} annotators.")
-        return warnings
-
     @property
     def config(self) -> RealmConfig:
-        """The settings that the trainer was given, which `Trainer` calls `args`."""
+        """The settings of the training, which `Trainer` calls `args`."""
         config: RealmConfig = self.args
         return config
 
@@ -240,48 +200,11 @@ class RealmTrainer(Trainer):
         channel: Channel = self.model.channel
         return None if isinstance(channel, IdentityChannel) else channel
 
-    def __repr__(self) -> str:
-        steps = self.state.global_step
-        trained = f"{steps:,} of {self.state.max_steps:,} steps" if steps else "not trained yet"
-        return f"RealmTrainer({self.model_name!r}, {self.annotations!r}, {self.args.method}; {trained})"
-
-    def _repr_html_(self) -> str:
-        import pandas as pd
-
-        rows = pd.DataFrame([entry for entry in self.state.log_history if "loss" in entry or "eval_accuracy" in entry])
-        shown = ("step", "epoch", "loss", "eval_accuracy", "eval_macro_f1", "eval_base_rate", "eval_log_loss")
-        facts = {
-            "model": self.model_name,
-            "data": repr(self.annotations),
-            "method": self.args.method,
-            "run": self.run if self.args.write_run else "none is written",
-            "found": " ".join(self.notes),
-            "warnings": " ".join(self.warnings),
-        }
-        return notebook_html(repr(self), facts, rows[[name for name in shown if name in rows]].tail(ROWS))
-
     # ---------------------------------------------------------------- batches and loss
 
-    def _sampler(self) -> EffectiveBatchSampler:
-        args = self.args
-        return EffectiveBatchSampler(
-            self.training_annotations,
-            self.encoded.lengths,
-            unit=args.batch_unit,
-            micro_size=args.per_device_train_batch_size,
-            accumulation=args.gradient_accumulation_steps,
-            world_size=args.world_size,
-            rank=args.process_index,
-            seed=args.seed,
-            length_grouping=args.length_grouping,
-        )
-
     def get_train_dataloader(self) -> DataLoader[Any]:
-        sampler, rows = self._sampler(), {}
-        if (continued := self.continued) is not None:
-            annotation_rows = continued.annotation_rows(self.channel_annotations)
-            rows = {"item_rows": continued.items, "annotation_rows": annotation_rows}
-        collator = Collator(self.scorer, self.encoded, self.training_annotations, self._cache("train"), **rows)
+        sampler = EffectiveBatchSampler(self.training_annotations, self.encoded.lengths, self.args)
+        collator = Collator(self.scorer, self.encoded, self.training_annotations, self._cache("train"))
         return BatchLoader(TrainingItems(len(sampler.units)), batch_sampler=sampler, collate_fn=collator)
 
     def get_batch_samples(self, *args: Any, **kwargs: Any) -> tuple[list[dict[str, Tensor]], Tensor | None]:
@@ -315,13 +238,9 @@ class RealmTrainer(Trainer):
             self._total_loss_scalar, self._globalstep_last_logged = losses["logged"], losses["last_logged_step"]
             self._resumed_losses = None
         loss: Tensor = super().training_step(*args, **kwargs)
-        if not self.accelerator.sync_gradients:
-            return loss
         # once a step, when all processes have what is wrong in their gradients
-        if not bool((self._tr_loss + loss).isfinite()):
+        if self.accelerator.sync_gradients and not bool((self._tr_loss + loss).isfinite()):
             raise self.diverged("the loss", self.state.global_step + 1)
-        if self.is_fsdp_enabled:
-            processes.average_gradients(self.model)
         return loss
 
     # ---------------------------------------------------------------- optimiser
@@ -331,8 +250,7 @@ class RealmTrainer(Trainer):
             return self.optimizer
         args = self.args
         groups = parameter_groups(self.model, args, decayed=set(self.get_decay_parameter_names(self.model)))
-        if not self.is_fsdp_enabled:  # which replaces parameters by its own later
-            self.model.trained = [parameter for group in groups for parameter in group["params"]]
+        self.model.trained = [parameter for group in groups for parameter in group["params"]]
         self.optimizer = MaskedAdamW(
             groups,
             self._touched,
@@ -355,111 +273,26 @@ class RealmTrainer(Trainer):
 
     def _clip_grad_norm(self, model: nn.Module) -> Any:
         """Clip the model's gradients; the channel's have a scale of their own and are left out."""
-        if self.is_fsdp_enabled:
-            norm = processes.clip(self.model.scorer.parameters(), self.args.max_grad_norm)
-        else:
-            channel = {id(parameter) for parameter in self.model.channel.parameters()}
-            trained = self.model.trained or self.model.parameters()  # an optimiser of the user's own
-            clipped = [parameter for parameter in trained if id(parameter) not in channel]
-            norm = self.accelerator.clip_grad_norm_(clipped, self.args.max_grad_norm)
-        # under fp16 an infinite gradient is usual: the step is left out and the loss scaled anew
-        has_scaler = getattr(self.accelerator, "scaler", None) is not None
-        if norm is not None and not has_scaler and not bool(torch.as_tensor(norm).isfinite()):
-            raise self.diverged("the gradient", self.state.global_step + 1)
-        return norm
+        channel = {id(parameter) for parameter in self.model.channel.parameters()}
+        trained = self.model.trained or self.model.parameters()  # an optimiser of the user's own
+        clipped = [parameter for parameter in trained if id(parameter) not in channel]
+        return self.accelerator.clip_grad_norm_(clipped, self.args.max_grad_norm)
 
     def diverged(self, what: str, step: int) -> RealmError:
         """The error that ends a training whose numbers are no longer finite."""
-        where = "No checkpoint was written before it."
-        for last in checkpoints.checkpoints(self.run / "checkpoints")[:1]:
-            where = f"{last} is the last checkpoint: `resume` goes on from it, with the same settings."
+        last = next(iter(checkpoints.checkpoints(self.run / "checkpoints")), None)
+        goes_on = f"{last} is the last checkpoint: `resume` goes on from it, with the same settings."
         return RealmError(
             f"step {step}: {what} is infinite or not a number: training diverged, and nothing of it was written as a "
-            f"result. Lower `learning_rate` ({self.args.learning_rate:g}) and begin again with `overwrite`. {where}"
+            f"result. Lower `learning_rate` ({self.args.learning_rate:g}) and begin again with `overwrite`. "
+            f"{goes_on if last else 'No checkpoint was written before it.'}"
         )
 
-    def check_finite(self, parameters: Mapping[str, Tensor]) -> None:
-        """End the training where one of these is not finite."""
-        if (name := first_not_finite(parameters.items())) is not None:
+    def _check_finite(self) -> None:
+        """End the training where a parameter that it moves is not finite."""
+        trained = ((name, each) for name, each in self.model.named_parameters() if each.requires_grad)
+        if (name := first_not_finite(trained)) is not None:
             raise self.diverged(f"the parameter {name}", self.state.global_step)
-
-    # ---------------------------------------------------------------- scores and logs
-
-    def _cache(self, table: str) -> FrozenLayersCache | None:
-        """The frozen layers' states for the `train` or `test` items, computed when first asked for."""
-        if table not in self._caches:
-            encoded = self.encoded if table == "train" else self.encoded_test
-            self._caches[table] = None
-            if encoded is not None and self.args.train_layers and self.args.cache_gb:
-                self._caches[table] = FrozenLayersCache(
-                    self.scorer, encoded, self.args.cache_gb, progress=self._progress
-                )
-        return self._caches[table]
-
-    def _score(self, encoded: Any, table: str | None = None, **how: Any) -> Scores:
-        """What the model says now of encoded items, in shares over the processes; all of them must ask.
-
-        A sharded model is asked by every process for everything: its layers are gathered together.
-        """
-        cache = None if table is None else self._cache(table)
-        settings = {"cache": cache, "progress": self._progress, **how}
-        with processes.gathered(self.model):
-            return processes.score_shared(self.args, self.scorer, encoded, alone=self.is_fsdp_enabled, **settings)
-
-    def score_training_items(self, what: str = "scoring") -> Scores:
-        """What the model says of the items that are trained on, as it is now."""
-        return self._score(self.encoded, "train", what=what)
-
-    def test_scores(self, answer_mass: bool = False) -> Scores:
-        """What the model says of the test items."""
-        if self.encoded_test is None:
-            raise RealmError("there is no test table to evaluate on: pass `test`.")
-        return self._score(self.encoded_test, "test", answer_mass=answer_mass)
-
-    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        step, last, rate = self.state.global_step, self.state.max_steps, self.args.logging_steps
-        every = max(math.ceil(last / rate / MOST_TRAJECTORY), 1) * rate
-        if "loss" in logs and self.channel is not None and (step == 1 or step % every == 0 or step >= last):
-            self._trajectory.append((step, self.channel.summary()))
-        if "train_loss" in logs:  # of all steps of the run, over processes and interruptions
-            totals = processes.gather(self.args, self._total_loss_scalar)
-            logs["train_loss"] = sum(totals) / len(totals) / max(step, 1)
-        super().log(logs, start_time)
-
-    def trajectory(self) -> checkpoints.Trajectory:
-        """(step, what the channel's `summary` said) at logging steps, of which at most 200 are kept."""
-        return list(self._trajectory)
-
-    def evaluate(
-        self, eval_dataset: Any = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
-    ) -> dict[str, float]:
-        """Accuracy and its kin on the test table that the trainer was given, or on another one with gold."""
-        if eval_dataset is None:
-            scores = self.test_scores()
-            assert self.test is not None
-            figures = evaluate(self.test, scores)
-        else:
-            require_test(eval_dataset, "eval_dataset")
-            items = prediction_items(eval_dataset, self.annotations, str(self.run))
-            figures = evaluate(eval_dataset, self._score(self.scorer.encode(items)))
-        logged = {f"{metric_key_prefix}_{k}": v for k, v in figures.items() if isinstance(v, float)}
-        self.log(dict(logged))
-        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, logged)
-        return logged
-
-    def predict(self, test_dataset: Any, ignore_keys: Any = None, metric_key_prefix: str = "test") -> PredictionOutput:
-        """The model's log P of the options of other items: `predictions`, (items, Kmax), -inf beyond an item's own.
-
-        `test_dataset` is texts, a DataFrame (read by the columns that were trained on), `Items` or `Annotations`, with
-        the tasks of the training table. `predictions.argmax(1)` are the labels; `label_ids` and `metrics` are gold and
-        figures of `Annotations` that have gold. `Run.predict` gives labels by name.
-        """
-        table = test_dataset if isinstance(test_dataset, Annotations) else None
-        items = prediction_items(test_dataset, self.annotations, str(self.run))
-        scores = self._score(self.scorer.encode(items))
-        figures = {} if table is None or table.gold is None or (table.gold < 0).all() else evaluate(table, scores)
-        metrics = {f"{metric_key_prefix}_{name}": value for name, value in figures.items() if isinstance(value, float)}
-        return PredictionOutput(scores.log_probs, None if table is None else table.gold, metrics)
 
     # ---------------------------------------------------------------- training
 
@@ -475,71 +308,54 @@ class RealmTrainer(Trainer):
             self._forget_results()
             if args.world_size > 1:
                 set_seed(args.seed + args.process_index)  # each process its own dropout
-            if self.continued is not None:
-                self._score_new_items(self.continued)
             if checkpoint is None:
                 self._start_channel()
             result = self._train_from(checkpoint, **more)
-            self._make_whole()
+            self._check_finite()
+            if self._adapted is not None:
+                merge_lora(self.scorer, self._adapted)
+                self._adapted = None
+            self.scorer.merge_head()
             if not self.is_fold:
                 self._judge()
             if args.write_run:
                 test = None if self.test is None else self.test_scores(answer_mass=True)
                 processes.on_first(args, lambda: run_output.end(self, test))
-            if args.hub_model_id is not None:
-                processes.on_first(args, lambda: run_output.push(self))
+            if (repo_id := args.hub_model_id) is not None:
+                private = args.hub_private_repo is not False
+                processes.on_first(args, lambda: push(Run.open(self.run), repo_id, private=private))
             return result._replace(training_loss=result.metrics["train_loss"])
-
-    def _score_new_items(self, continued: ContinuedRun) -> None:
-        """What the earlier model says of the new items and of the test table, before the first step."""
-        self.scorer.temperature = continued.temperature
-        try:
-            scores = self.score_training_items("scoring the new items before training")
-            if self.test is not None:
-                self.test_before = continued.earlier_figures(self.test, self.test_scores())
-        finally:
-            self.scorer.temperature = 1.0
-        self._initial_log_probs = continued.initial_log_probs(scores, knows_new_labels=self.scorer.knows_new_labels)
 
     def _start_channel(self) -> None:
         """Fit the channel to what is known before the first step: the model's opinion, gold, and agreement."""
-        channel, table = self.channel, self.channel_annotations
-        closed_form = self.updates.channel is not None
+        channel, table, closed_form = self.channel, self.training_annotations, self.updates.channel is not None
         if channel is None or not (closed_form or channel.can("start_from")):
             return
-        log_probs = self._initial_log_probs
-        if log_probs is None:
-            log_probs = self._opinion_log_probs(table)
-            if log_probs is None and not self.anchored:
-                channels.check_anchor(channel, table)
+        log_probs = self._opinion_log_probs()
+        if log_probs is None and not self.anchored:
+            channels.check_anchor(channel, table)
         if isinstance(channel, ConfusionChannel) and channel.annotators.wants_features:
-            self._read_features(channel)
+            # With one label per item: the texts tell whether who was asked depends on the item.
+            if self._features is None and self.scorer.style.answers != "cloze":  # which has no one state that answers
+                dims = FEATURE_DIMS if len(self.encoded) > MOST_FULL_FEATURES else None
+                self._features = self._hidden_states(dims).numpy()
+            if self._features is not None:
+                channel.annotators.use_features(self._features)
         if closed_form:
             self.updates.fit(self.args, log_probs)
-        elif self.continued is None and (log_probs is not None or table.gold is not None):
+        elif log_probs is not None or table.gold is not None:
             channels.start_gradient_channel(channel, table, log_probs, self.args.annotator_kind)
 
-    def _read_features(self, channel: ConfusionChannel) -> None:
-        """With one label per item: let the channel see from the texts whether who was asked depends on the item."""
-        if self.is_fsdp_enabled or self.continued is not None or self.scorer.style.answers == "cloze":
-            return  # no process has all the states, or there is no one state that answers
-        if self._features is None:
-            dims = FEATURE_DIMS if len(self.encoded) > MOST_FULL_FEATURES else None
-            self._features = self._hidden_states(dims).numpy()
-        channel.annotators.use_features(self._features)
-
-    def _opinion_log_probs(self, table: Annotations) -> Floats | None:
+    def _opinion_log_probs(self) -> Floats | None:
         """The untrained model's P of every item, where it is worth something. (items, K)"""
         if not self.args.opinion or self.scorer.new_head:
             return None
-        if self.is_fsdp_enabled:
-            self.notes.append("opinion: a sharded model is not asked before training; expertise starts without it.")
-            return None
         if self._untrained_scores is None:
             self._untrained_scores = self.score_training_items("scoring the training items before training")
-        opinion = Opinion.of(table, self._untrained_scores.log_probs)
-        self.notes.append(opinion.sentence)
-        return opinion.calibrated(table, self.args.annotator_kind) if opinion.used else None
+        table, kind = self.training_annotations, self.args.annotator_kind
+        log_probs, sentence = opinion(table, self._untrained_scores.log_probs, kind)
+        self.notes.append(sentence)
+        return log_probs
 
     def _train_from(self, checkpoint: Path | None, **more: Any) -> TrainOutput:
         """Train on from a checkpoint. `Trainer` would take a step too many from one that ends the run in mid-epoch."""
@@ -554,64 +370,40 @@ class RealmTrainer(Trainer):
         self.log(metrics)  # fills in the mean loss
         return TrainOutput(state.global_step, metrics["train_loss"], metrics)
 
-    def _make_whole(self) -> None:
-        """After the last step: join shards, adapters and what a head is made of, in every process."""
-        if self.is_fsdp_enabled:
-            processes.make_whole(self.model)
-        self.check_finite(dict(self.model.named_parameters()))
-        if self._adapted is not None:
-            merge_lora(self.scorer, self._adapted)
-            self._adapted = None
-        self.scorer.merge_head()
-        if self.continued is not None:
-            self.continued.average_weights(self.scorer)
-
     # ---------------------------------------------------------------- what the trained model says
 
     def _forget_results(self) -> None:
         self.folds, self.temperature = 0, 1.0
         self._out_of_sample: Floats | None = None
-        self._report_model: tuple[AnnotatorModel, float, Floats] | None = None
+        self._report: tuple[AnnotatorModel, float, Floats] | None = None
         self._estimate: Estimate | None = None
         self.findings: list[str] = []
-        self.test_before = None
 
     def _judge(self) -> None:
         """After training: P out of sample, the temperature that the labels bear out, and what the user must know."""
         self._cross_fit()
         log_probs = self.out_of_sample()
         if self.updates.channel is not None or self.folds:  # by gradient the paper's model stays as it is
-            self._calibrate()
+            self.temperature = processes.on_first(self.args, lambda: self.report_model()[1])
+            self.scorer.temperature = self.temperature
+            self.scorer.merge_temperature()
+            done = f"calibrated by a temperature of {self.temperature:.2f}" if self.temperature > 1 else "left as it is"
+            on = "items that were not trained on" if self.folds else "the items in training"
+            self.notes.append(f"confidence: {done}, fitted to the labels of {on}.")
         basis = "on items that it was not trained on" if self.folds else "in training"
         self.findings = model_findings(self.annotations, log_probs, basis)
         if note := few_steps(self.state.global_step):
             self.notes.append(note)
         several = int((self.annotations.annotations_per_item > 1).sum())
-        if several and self._in_sample:
+        if several and not self.folds:
             self.notes.append(
                 f"the labels of the {several:,} items with several annotations rest on these, because the model was "
                 "trained on them. With `cross_fit=3` models have a say that were not, in three times the time."
             )
 
-    @property
-    def _in_sample(self) -> bool:
-        """Whether P was recorded in training, by models that had seen the labels."""
-        return not self.folds and self._initial_log_probs is None
-
-    def _calibrate(self) -> None:
-        """Bring the model to the temperature that the labels bear out."""
-        self.temperature = processes.on_first(self.args, lambda: self.report_model()[1])
-        self.scorer.temperature = self.temperature
-        self.scorer.merge_temperature()
-        done = f"calibrated by a temperature of {self.temperature:.2f}" if self.temperature > 1 else "left as it is"
-        on = "items that were not trained on" if self.folds else "the items in training"
-        self.notes.append(f"confidence: {done}, fitted to the labels of {on}.")
-
     def _cross_fit(self) -> None:
         """Train the folds; rather than lose the training, a warning where that fails."""
-        partly = self.continued is not None and not self.continued.retrain_all
-        possible = self.loads_model and not (partly or self.is_fsdp_enabled)
-        folds = planned_folds(self.annotations, self.args, possible=possible)
+        folds = planned_folds(self.annotations, self.args, loads_model=self.loads_model)
         if not folds:
             return
         level = logging.WARNING if self.is_world_process_zero() else logging.DEBUG
@@ -628,14 +420,8 @@ class RealmTrainer(Trainer):
         config = replace(self.args, **FOLD_SETTINGS)
         if others.gold is None or not (others.gold >= 0).any():  # all of the gold, if any, lies in this fold
             config = replace(config, use_gold=False)
-        part = RealmTrainer(
-            self.model_name,
-            others,
-            config,
-            channel=copy.deepcopy(self.given_channel),
-            prior=self.prior,
-            progress=named(self._progress, name),
-        )
+        channel, progress = copy.deepcopy(self.given_channel), named(self._progress, name)
+        part = RealmTrainer(self.model_name, others, config, channel=channel, prior=self.prior, progress=progress)
         part.remove_callback(PrinterCallback)
         part.is_fold = True
         part._untrained_scores, part._features = self._untrained_scores, self._features  # the same before any label
@@ -645,12 +431,10 @@ class RealmTrainer(Trainer):
     def out_of_sample(self) -> Floats:
         """log P of every item that labels and annotators are judged by, not calibrated. (items, Kmax)
 
-        Out of fold; or what the run that is continued said; or what the last forward gave before its step on the item,
-        and what the trained model says of items that it never visited.
+        Out of fold; or what the last forward gave before its step on the item, and what the trained model says of items
+        that it never visited.
         """
-        if self._out_of_sample is None and self._initial_log_probs is not None:
-            self._out_of_sample = self._initial_log_probs
-        elif self._out_of_sample is None:
+        if self._out_of_sample is None:
             self._out_of_sample = self.updates.log_probs.copy()
             unseen = np.isnan(self._out_of_sample[:, 0])
             if unseen.any():
@@ -665,53 +449,25 @@ class RealmTrainer(Trainer):
     @property
     def probabilities(self) -> str:
         """What labels and reliability rest on, in words."""
-        if self.continued is not None and not self.folds:
-            return self.continued.run.probabilities
         return f"{OUT_OF_FOLD} ({self.folds} folds)" if self.folds else BEFORE_TRAINING
 
     def report_model(self) -> tuple[AnnotatorModel, float, Floats]:
         """The model of annotators behind the estimates, brought to P out of sample, T, and log P at it (items, Kmax).
 
-        It is the trained channel's own; where the channel is of another kind, the default one. NaN rows of log P: items
-        that are judged by their labels alone.
+        NaN rows of log P: items that are judged by their labels alone.
         """
-        if self._report_model is None:
+        if self._report is None:
             log_probs = self.out_of_sample()
-            if isinstance(self.channel, ConfusionChannel):
-                model = self.channel.fitted_model()
-            else:
-                model = AnnotatorModel(
-                    self.annotations,
-                    gold=self.annotations.gold if self.args.use_gold else None,
-                    experts=self.args.experts or (),
-                    earlier=self.earlier,
-                    kind=self.args.annotator_kind,
-                ).fit(log_probs)
-            self._report_model = model.brought_to(log_probs, in_sample=self._in_sample)
-        return self._report_model
-
-    def _hidden_states(self, dims: int | None = None) -> Tensor:
-        """The state that each item's answer is read from, projected to `dims` dimensions. (items, width)"""
-        return hidden_states(self.scorer, self.encoded, dims=dims, cache=self._cache("train"), progress=self._progress)
+            model = report_model(self.model.channel, self.annotations, self.args, self.earlier, log_probs)
+            self._report = model.brought_to(log_probs, in_sample=not self.folds)
+        return self._report
 
     def estimate(self) -> Estimate:
         """Labels, accuracies and intervals by the evidence of the channel that was trained, with P out of sample."""
         if self._estimate is None:
             model, temperature, log_probs = self.report_model()
-            if self.channel is None or isinstance(self.channel, ConfusionChannel):
-                self._estimate = model.estimate(log_probs)
-            else:
-                hidden = self._hidden_states() if self.channel.needs_hidden else None
-                softened = log_softmax(self.out_of_sample() / temperature)
-                self._estimate = estimate_from_evidence(
-                    self.annotations,
-                    channels.annotation_evidence(self.channel, self.annotations, softened, hidden),
-                    model.log_prior(log_probs),
-                    known=model.known,
-                    experts=model.expert,
-                    earlier=model.earlier,
-                    kind=model.kind,
-                )
+            softened = log_softmax(self.out_of_sample() / temperature)
+            self._estimate = channel_estimate(self.model.channel, model, log_probs, softened, self._hidden_states)
         return self._estimate
 
     def expertise(self) -> pd.DataFrame:
@@ -721,14 +477,83 @@ class RealmTrainer(Trainer):
         trained = {} if self.channel is None else self.channel.summary()
         return expertise_table(self.annotations, self.estimate(), trained, self.probabilities)
 
+    # ---------------------------------------------------------------- scores and logs
+
+    def _cache(self, table: str) -> FrozenLayersCache | None:
+        """The frozen layers' states for the `train` or `test` items, computed when first asked for."""
+        encoded, args = self.encoded if table == "train" else self.encoded_test, self.args
+        if table not in self._caches:
+            self._caches[table] = None
+            if encoded is not None and args.train_layers and args.cache_gb:
+                self._caches[table] = FrozenLayersCache(self.scorer, encoded, args.cache_gb, progress=self._progress)
+        return self._caches[table]
+
+    def _score(self, encoded: Any, cache: FrozenLayersCache | None = None, **how: Any) -> Scores:
+        """What the model says now of encoded items, in shares over the processes; all of them must ask."""
+        settings = {"cache": cache, "progress": self._progress, **how}
+        return processes.score_shared(self.args, self.scorer, encoded, **settings)
+
+    def score_training_items(self, what: str = "scoring") -> Scores:
+        """What the model says of the items that are trained on, as it is now."""
+        return self._score(self.encoded, self._cache("train"), what=what)
+
+    def test_scores(self, answer_mass: bool = False) -> Scores:
+        """What the model says of the test items."""
+        if self.encoded_test is None:
+            raise RealmError("there is no test table to evaluate on: pass `test`.")
+        return self._score(self.encoded_test, self._cache("test"), answer_mass=answer_mass)
+
+    def _hidden_states(self, dims: int | None = None) -> Tensor:
+        """The state that each item's answer is read from, projected to `dims` dimensions. (items, width)"""
+        return hidden_states(self.scorer, self.encoded, dims=dims, cache=self._cache("train"), progress=self._progress)
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        step, last, rate = self.state.global_step, self.state.max_steps, self.args.logging_steps
+        every = max(math.ceil(last / rate / MOST_TRAJECTORY), 1) * rate
+        if "loss" in logs and self.channel is not None and (step == 1 or step % every == 0 or step >= last):
+            self._trajectory.append((step, self.channel.summary()))
+        if "train_loss" in logs:  # of all steps of the run, over processes and interruptions
+            totals = processes.gather(self.args, self._total_loss_scalar)
+            logs["train_loss"] = sum(totals) / len(totals) / max(step, 1)
+        super().log(logs, start_time)
+
+    def trajectory(self) -> checkpoints.Trajectory:
+        """(step, what the channel's `summary` said) at logging steps, of which at most 200 are kept."""
+        return list(self._trajectory)
+
+    def evaluate(
+        self, eval_dataset: Annotations | None = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
+    ) -> dict[str, float]:
+        """Accuracy and its kin on the test table that the trainer was given, or on another one with gold."""
+        scores = self.test_scores() if eval_dataset is None else self._answer(eval_dataset)
+        table: Any = self.test if eval_dataset is None else eval_dataset
+        figures = {name: value for name, value in evaluate(table, scores).items() if isinstance(value, float)}
+        logged = {f"{metric_key_prefix}_{name}": value for name, value in figures.items()}
+        self.log(dict(logged))
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, logged)
+        return logged
+
+    def predict(self, test_dataset: Any, ignore_keys: Any = None, metric_key_prefix: str = "test") -> PredictionOutput:
+        """The model's log P of the options of other items: `predictions`, (items, Kmax), -inf beyond an item's own.
+
+        `test_dataset` is `Items` or `Annotations` with the tasks of the training table; `predictions.argmax(1)` are the
+        labels. `Run.predict` takes texts and tables, and gives labels by name.
+        """
+        return PredictionOutput(self._answer(test_dataset).log_probs, getattr(test_dataset, "gold", None), {})
+
+    def _answer(self, asked: Items | Annotations) -> Scores:
+        items = asked.items if isinstance(asked, Annotations) else asked
+        if not isinstance(items, Items) or items.tasks != self.annotations.tasks:
+            raise RealmError("give `Items` or `Annotations` that were built with `tasks=annotations.tasks`.")
+        return self._score(self.scorer.encode(items))
+
     # ---------------------------------------------------------------- checkpoints
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         """Write a checkpoint in place of `Trainer`'s. Every process takes part; the first one writes."""
         self.store_flos()
-        args, sharded = self.args, self.is_fsdp_enabled
-        optimizer = processes.sharded_state(self.model, self.optimizer) if sharded else self.optimizer.state_dict()
-        scaler = getattr(self.accelerator, "scaler", None)
+        args, scaler = self.args, getattr(self.accelerator, "scaler", None)
+        self._check_finite()
         progress = {
             "trained": checkpoints.trained_state(self.scorer),
             "channel": checkpoints.tensors(self.model.channel.state()),
@@ -740,46 +565,30 @@ class RealmTrainer(Trainer):
                 "logged": self._total_loss_scalar,
                 "last_logged_step": self._globalstep_last_logged,
             },
-            "optimizer": optimizer,
+            "optimizer": self.optimizer.state_dict(),
             "schedule": self.lr_scheduler.state_dict(),
             "scaler": None if scaler is None else scaler.state_dict(),
         }
         random_states = processes.gather(args, checkpoints.random_state(distributed=args.world_size > 1))
-        self.check_finite({n: p for n, p in self.model.named_parameters() if p.requires_grad})
         for stateful in (*self.callback_handler.callbacks, self.control):
             if isinstance(stateful, ExportableState):
                 self.state.stateful_callbacks[type(stateful).__name__] = stateful.state()
-
-        def write_files(folder: Path) -> None:
-            checkpoints.write_files(folder, progress, random_states, self.state, sharded)
-
-        folder, step, keep = self.run / "checkpoints", self.state.global_step, args.save_total_limit
-        processes.on_first(args, lambda: checkpoints.write_checkpoint(folder, step, keep, write_files))
+        folder, keep = self.run / "checkpoints", args.save_total_limit
+        write = partial(checkpoints.write_checkpoint, folder, keep, progress, random_states, self.state)
+        processes.on_first(args, write)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        with checkpoints.reading(resume_from_checkpoint):
-            # read again after skipped batches, too late for a clear message
-            self._load_rng_state(resume_from_checkpoint)
-            progress = checkpoints.read_progress(Path(resume_from_checkpoint))
-            checkpoints.load_trained(self.scorer, progress["trained"])
-            if progress["channel"]:
-                self.model.channel.load_state({name: value.numpy() for name, value in progress["channel"].items()})
-            self.updates.log_probs[:] = progress["log_probs"].numpy()
-            self._trajectory = [
-                (step, {name: value.numpy() for name, value in summary.items()})
-                for step, summary in progress["trajectory"]
-            ]
-            self.notes, self._resumed_losses = list(progress["notes"]), progress["losses"]
+        progress = checkpoints.read_progress(resume_from_checkpoint)
+        checkpoints.load_trained(self.scorer, progress["trained"])
+        self.model.channel.load_state(checkpoints.arrays(progress["channel"]))
+        self.updates.log_probs[:] = progress["log_probs"].numpy()
+        self._trajectory = [(step, checkpoints.arrays(summary)) for step, summary in progress["trajectory"]]
+        self.notes, self._resumed_losses = list(progress["notes"]), progress["losses"]
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        if checkpoint is None:
-            return
-        with checkpoints.reading(checkpoint):
-            progress = checkpoints.read_progress(Path(checkpoint))
-            if self.is_fsdp_enabled:
-                processes.load_sharded_state(self.model, self.optimizer, progress["optimizer"])
-            else:
-                self.optimizer.load_state_dict(progress["optimizer"])
+        if checkpoint is not None:
+            progress = checkpoints.read_progress(checkpoint)
+            self.optimizer.load_state_dict(progress["optimizer"])
             self.lr_scheduler.load_state_dict(progress["schedule"])
             if progress["scaler"] is not None:
                 self.accelerator.scaler.load_state_dict(progress["scaler"])
@@ -788,10 +597,10 @@ class RealmTrainer(Trainer):
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Write backbone and tokenizer as a plain checkpoint; a run's own is in its model/ when training has ended."""
-        if self._adapted is not None or self.is_fsdp_enabled:
-            raise RealmError("save_model: adapters and shards are joined when training ends; take model/ of the run.")
+        if self._adapted is not None:
+            raise RealmError("save_model: adapters are merged when training ends; take model/ of the run.")
         self.scorer.merge_head()
-        self.check_finite(dict(self.scorer.named_parameters()))
+        self._check_finite()
         if self.args.should_save:
             folder = Path(output_dir) if output_dir else self.run / "model"
             self.scorer.backbone.save_pretrained(folder)
@@ -811,12 +620,11 @@ class StepProgress(TrainerCallback):
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        self.on_step_end(args, state, control)
-
     def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         if state.is_world_process_zero:
             self.progress(TRAINING, state.global_step, state.max_steps)
+
+    on_train_begin = on_step_end
 
     def on_train_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         if state.global_step < state.max_steps and state.is_world_process_zero:  # stopped early

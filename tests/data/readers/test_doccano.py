@@ -1,9 +1,8 @@
-"""doccano: a zip or a folder with a file per annotator; the collaborative export is refused."""
+"""doccano: a folder with a file per annotator; the collaborative export is refused."""
 
 from __future__ import annotations
 
 import json
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +27,14 @@ def lines(records: list[dict[str, Any]]) -> str:
 
 
 def pack(path: Path, files: dict[str, str]) -> Path:
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, text in files.items():
-            archive.writestr(name, text)
+    path.mkdir()
+    for name, text in files.items():
+        (path / name).write_text(text)
     return path
 
 
-def test_a_zip_with_a_file_per_annotator(tmp_path: Path) -> None:
-    table = Annotations.read(pack(tmp_path / "export.zip", {"ada.jsonl": lines(ADA), "bob.jsonl": lines(BOB)}))
+def test_a_folder_with_a_file_per_annotator(tmp_path: Path) -> None:
+    table = Annotations.read(pack(tmp_path / "export", {"ada.jsonl": lines(ADA), "bob.jsonl": lines(BOB)}))
     assert table.annotators == ("ada", "bob")
     assert (table.n_items, table.n_annotations) == (3, 4)
     assert table.ledger.counts == {UNLABELLED: 2}
@@ -61,7 +60,7 @@ def test_the_file_of_one_annotator(tmp_path: Path) -> None:
 def test_the_collaborative_export_is_refused(tmp_path: Path, name: str) -> None:
     text = lines(ADA) if name.endswith("l") else json.dumps(ADA)
     (tmp_path / name).write_text(text)
-    for path in (tmp_path / name, pack(tmp_path / "export.zip", {name: text})):
+    for path in (tmp_path / name, pack(tmp_path / "export", {name: text})):
         with pytest.raises(RealmError, match=r"does not say who gave which label.*one file per annotator"):
             Annotations.read(path)
     assert len(Items.read(tmp_path / name)) == 3
@@ -79,14 +78,6 @@ def test_spans_are_not_labels(tmp_path: Path) -> None:
     (tmp_path / "ada.jsonl").write_text(json.dumps({"id": 1, "text": "a", "label": [[0, 1, "PER"]]}))
     with pytest.raises(RealmError, match="row 1: 'label' holds spans"):
         Annotations.read(tmp_path / "ada.jsonl", format="doccano")
-
-
-def test_a_zip_without_files(tmp_path: Path) -> None:
-    with pytest.raises(RealmError, match=r"no .csv, .*.jsonl, .*file in the zip"):
-        Annotations.read(pack(tmp_path / "empty.zip", {"readme.txt": "hello"}))
-    (tmp_path / "bad.zip").write_bytes(b"PK\x03\x04 not really")
-    with pytest.raises(RealmError, match="not a readable zip"):
-        Annotations.read(tmp_path / "bad.zip")
 
 
 def test_lists_of_labels_beside_an_annotator_are_a_plain_table(tmp_path: Path) -> None:
@@ -109,13 +100,6 @@ def test_a_named_annotator_is_a_column_whatever_it_is_called(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("role", ["text", "label"])
 def test_flags_that_name_nothing(tmp_path: Path, role: str) -> None:
-    path = pack(tmp_path / "export.zip", {"ada.jsonl": lines(ADA), "bob.jsonl": lines(BOB)})
+    path = pack(tmp_path / "export", {"ada.jsonl": lines(ADA), "bob.jsonl": lines(BOB)})
     with pytest.raises(RealmError, match=rf'`{role}="nosuch"`: there is no such field. There are: .*text'):
         Annotations.read(path, **{role: "nosuch"})
-
-
-def test_an_old_export_has_its_label_in_one_place(tmp_path: Path) -> None:
-    old = {"id": 1, "text": "a", "annotations": [{"label": 1, "user": 1}, {"label": 2, "user": 2}]}
-    (tmp_path / "old.jsonl").write_text(lines([old]))
-    with pytest.raises(RealmError, match='`label="meta"`: not for this format'):
-        Annotations.read(tmp_path / "old.jsonl", label="meta")

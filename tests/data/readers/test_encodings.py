@@ -42,7 +42,7 @@ def test_bytes_that_are_not_utf8_say_what_to_do(tmp_path: Path) -> None:
     ):
         Annotations.read(tmp_path / "t.csv")
     (tmp_path / "t.csv").write_bytes(TABLE.encode("utf-16-be"))
-    with pytest.raises(RealmError, match="UTF-16 without a byte order mark"):
+    with pytest.raises(RealmError, match="is not UTF-8"):
         Annotations.read(tmp_path / "t.csv")
 
 
@@ -51,7 +51,7 @@ def test_a_wrong_encoding_is_refused(tmp_path: Path) -> None:
     for encoding in ("cp1252", "latin-1", "koi8-r"):
         with pytest.raises(RealmError, match=f"the text is UTF-8, and would be garbled if it were read as {encoding}"):
             Annotations.read(tmp_path / "t.csv", encoding=encoding)
-    with pytest.raises(RealmError, match=r"line \d+: byte \d+ \(0x..\) is not ascii|is not UTF-8|is not utf-16 text"):
+    with pytest.raises(RealmError, match="cannot be read as utf-16 text"):
         Annotations.read(tmp_path / "t.csv", encoding="utf-16")
     for encoding in ("rot13", "hex", "klingon", "a\0b"):
         with pytest.raises(RealmError, match="there is no such encoding"):

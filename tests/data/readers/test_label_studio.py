@@ -10,11 +10,9 @@ import pytest
 
 from realm.data import Annotations, Items
 from realm.data.answers import SEVERAL_DROPPED, SEVERAL_FIRST
-from realm.data.build import CONTRADICTED
+from realm.data.build import CONTRADICTED, NO_ANNOTATION
 from realm.data.long_table import NO_ANNOTATIONS, NO_ANSWER
 from realm.data.readers.label_studio import CANCELLED, GROUND_TRUTH
-from realm.data.rows import NO_ANNOTATION
-from realm.data.write import label_studio_tasks
 from realm.errors import RealmError
 
 EXPORTS = Path(__file__).parents[2] / "fixtures" / "exports"
@@ -121,37 +119,8 @@ def test_items_alone_keep_tasks_without_annotations() -> None:
 
 def test_a_record_of_another_shape_names_its_row(tmp_path: Path) -> None:
     tasks = [task(1, {"a": [choice("m", "p")]}, text="x"), {"id": 2, "data": {"text": "y"}, "annotations": [7]}]
-    with pytest.raises(RealmError, match="row 2: the field 'annotations' should list objects and has a number"):
+    with pytest.raises(RealmError, match="row 2: the field 'annotations' should have an object and has a number"):
         Annotations.read(write(tmp_path / "bad.json", tasks))
-
-
-def test_cleaned_labels_go_back_in_and_are_read_again(tmp_path: Path) -> None:
-    rows = [("7", "A joy.", "Positive", 0.97), ("8", "It drags.", "Negative", None)]
-    tasks = label_studio_tasks(rows, control="sentiment", text="review", to_name="shown")
-    assert tasks[0] == {
-        "data": {"review": "A joy.", "item": "7"},
-        "predictions": [
-            {
-                "model_version": "realm",
-                "score": 0.97,
-                "result": [
-                    {
-                        "id": "realm1",
-                        "from_name": "sentiment",
-                        "to_name": "shown",
-                        "type": "choices",
-                        "value": {"choices": ["Positive"]},
-                    }
-                ],
-            }
-        ],
-    }
-    assert "score" not in tasks[1]["predictions"][0]
-    # Once people have accepted the predictions, the export is read as any other.
-    for number, made in enumerate(tasks):
-        made |= {"id": number, "annotations": [{"completed_by": 1, "result": made["predictions"][0]["result"]}]}
-    table = Annotations.read(write(tmp_path / "again.json", tasks), item="item", text="review")
-    assert triples(table) == {("7", "1", "Positive"), ("8", "1", "Negative")}
 
 
 def test_ground_truth_of_a_task_that_nobody_else_labelled_is_kept(tmp_path: Path) -> None:

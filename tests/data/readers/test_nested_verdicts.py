@@ -55,8 +55,6 @@ def test_other_names_are_given(tmp_path: Path) -> None:
         {"question": "x", "panel": [{"who": "a", "winner": "1", "kind": "2"}, {"who": "b", "winner": "2", "kind": "1"}]}
     ]
     path = write(tmp_path / "v.jsonl", records)
-    with pytest.raises(RealmError, match=r"the field 'panel' holds objects.*`format=\"verdicts\"` and `annotator="):
-        Annotations.read(path, text="question")
     with pytest.raises(RealmError, match=r"row 1: a verdict without a judge. Its fields are: kind, who, winner"):
         Annotations.read(path, format="verdicts", text="question", annotator="panel")
     records[0]["verdicts"] = records[0].pop("panel")
@@ -92,8 +90,8 @@ def test_times_of_verdicts_are_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("verdicts", "says"),
     [
-        ({"gpt-4": {"rationale": "long", "tokens": 3}}, r"row 1, gpt-4: no verdict in the fields rationale, tokens"),
-        ({"gpt-4": {"label": {"first": "A"}}}, r"row 1, gpt-4: an object where the verdict should be: first"),
+        ({"gpt-4": {"rationale": "long", "tokens": 3}}, r"row 1: gpt-4: no verdict in the fields rationale, tokens"),
+        ({"gpt-4": {"label": {"first": "A"}}}, "row 1: gpt-4: no verdict in the fields label"),
         ([{"verdict": "A"}], r"row 1: a verdict without a judge"),
         ([{"judge": "", "verdict": "A"}], r"row 1: a verdict without a judge"),
     ],
@@ -105,7 +103,7 @@ def test_what_is_not_understood_is_named(verdicts, says, tmp_path: Path) -> None
 
 def test_a_record_that_breaks_the_form_is_named(tmp_path: Path) -> None:
     path = write(tmp_path / "v.jsonl", [*BY_JUDGE, {"text": "z", "verdicts": "A"}])
-    with pytest.raises(RealmError, match="row 3: the verdicts should be an object by judge or a list of objects"):
+    with pytest.raises(RealmError, match="row 3: the field 'verdicts' should have a list and has text"):
         Annotations.read(path)
 
 

@@ -13,7 +13,7 @@ import pytest
 from realm.data import Annotations, Items
 from realm.data.answers import SEVERAL_DROPPED
 from realm.data.long_table import NO_ANNOTATIONS, NO_ANSWER
-from realm.data.readers.one_hot import UNCLEAR
+from realm.data.readers.hugging_face import UNCLEAR
 from realm.errors import RealmError
 
 

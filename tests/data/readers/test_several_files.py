@@ -69,7 +69,7 @@ def test_rows_are_named_by_file(tmp_path: Path) -> None:
     write(second, [("2", "c", "bob", "x"), ("1", "b", "bob", "y")], "item,text,annotator,label\n")
     with pytest.raises(RealmError, match=rf"^{first}, row 1 and {second}, row 2: the item '1' has two different texts"):
         Annotations.read([first, second])
-    with pytest.raises(RealmError, match=r'If each file numbers its items anew, give `item="text"`'):
+    with pytest.raises(RealmError, match=r'give `item="text"` if each file numbers its items anew'):
         Annotations.read([first, second])
     assert Annotations.read([first, second], item="text").n_items == 3
 
@@ -87,12 +87,12 @@ def test_one_file_in_a_list_is_that_file(tmp_path: Path) -> None:
 def test_columns_must_be_the_same(tmp_path: Path) -> None:
     first = write(tmp_path / "a.csv", [("1", "a", "ada", "x")], "item,text,annotator,label\n")
     second = write(tmp_path / "b.csv", [("b", "ada", "y")], HEADER)
-    with pytest.raises(RealmError, match=rf"{second}: there is no column 'item' for the item, which {first} has"):
+    with pytest.raises(RealmError, match=rf"{second}: there is no column 'item' for the item, which other files have"):
         Annotations.read([first, second])
-    with pytest.raises(RealmError, match=rf"{second}: there is no column 'item' for the item, which {first} has"):
+    with pytest.raises(RealmError, match=rf"{second}: there is no column 'item' for the item, which other files have"):
         Annotations.read([second, first])
     write(first, [("a", "ada", "x")], "sentence,annotator,label\n")
-    with pytest.raises(RealmError, match=rf"{first}: there is no column 'text'.*one of 2 files that are read as one"):
+    with pytest.raises(RealmError, match=rf"{first}: there is no column 'text'"):
         Annotations.read([second, first])
     assert (
         Annotations.read([write(first, [("a", "ada", "x", "n")], "text,annotator,label,note\n"), second]).n_items == 2
@@ -106,8 +106,8 @@ def test_gold_and_times_may_be_in_some(tmp_path: Path) -> None:
         table = Annotations.read(paths)
         gold = dict(zip(table.texts.to_pylist(), table.gold.tolist(), strict=True))
         assert gold == {"a": 0, "b": -1} and table.created_at is not None
-        assert any(f"{second}: no column 'gold'" in warning for warning in table.ledger.warnings)
-        assert any(f"{second}: no column 'created_at'" in warning for warning in table.ledger.warnings)
+        assert any(f"{second}: there is no column 'gold'" in warning for warning in table.ledger.warnings)
+        assert any(f"{second}: there is no column 'created_at'" in warning for warning in table.ledger.warnings)
     assert not Annotations.read([second, write(tmp_path / "c.csv", [("c", "bob", "x")], HEADER)]).ledger.warnings
 
 
@@ -129,7 +129,7 @@ def test_formats_must_be_the_same(tmp_path: Path) -> None:
     mturk = write(
         tmp_path / "b.csv", [("h", "w", "Approved", "t", "x")], "HITId,WorkerId,AssignmentStatus,Input.t,Answer.x\n"
     )
-    with pytest.raises(RealmError, match=r"a\.csv was read as a plain table and .*b\.csv as mturk"):
+    with pytest.raises(RealmError, match=r"must have one format.*a\.csv as table, .*b\.csv as mturk"):
         Annotations.read([table, mturk])
     other = write(
         tmp_path / "c.csv", [("i", "v", "Rejected", "t", "y")], "HITId,WorkerId,AssignmentStatus,Input.t,Answer.x\n"
@@ -170,8 +170,9 @@ def test_doccanos_files_are_one_annotator_each(tmp_path: Path) -> None:
 
 def test_places() -> None:
     files = Source.joined(["a", "b", "c", "d"], [2, 0, 3, 1])
-    assert str(files) == "a, b and 2 more files"
-    assert [files.locate(row) for row in range(1, 7)] == [("a", 1), ("a", 2), ("c", 1), ("c", 2), ("c", 3), ("d", 1)]
+    assert str(files) == "a, b, c and d"
+    places = [files.place([row]) for row in range(1, 7)]
+    assert places == ["a, row 1", "a, row 2", "c, row 1", "c, row 2", "c, row 3", "d, row 1"]
     assert files.place([1, 2, 4]) == "a, rows 1, 2 (and rows of 1 more file)"
     assert files.place([4]) == "c, row 2"
     # comparisons hand tables to other processes

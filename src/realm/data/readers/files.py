@@ -1,417 +1,427 @@
-"""Opening files: plain or compressed, alone or in a zip or a folder, in any encoding; read whole or in parts.
+"""Opening files: CSV and TSV, JSON and JSON lines, Parquet and Arrow, plain or gzipped, in any encoding.
 
-All bytes are in Arrow's own memory. A buffer that Python owns may be released by one of Arrow's threads after the call
-that it was given to has returned; if the interpreter is ending just then, that thread ends the whole process with
-`terminate called without an active exception`.
+All bytes are in Arrow's own memory: one of its threads may release a buffer of Python's while the interpreter ends,
+which ends the whole process with `terminate called without an active exception`.
 """
 
 from __future__ import annotations
 
 import codecs
-import gzip
-import lzma
+import csv
+import io
 import os
-import stat
-import struct
-import zipfile
-import zlib
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
-from pathlib import Path, PurePosixPath
-from typing import IO, Any, Literal, cast, get_args
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 
-from realm.data.columns import column_of
-from realm.data.readers import contents
+from realm.data.columns import column_of, is_unicode
 from realm.data.source import Source
 from realm.errors import RealmError
-from realm.files import is_partial
+from realm.files import parse_json
 
-Container = Literal["csv", "tsv", "json", "jsonl", "parquet", "arrow"]
-CONTAINERS: dict[str, Container] = {name: name for name in get_args(Container)}
-SUFFIXES: dict[str, Container] = {f".{name}": name for name in CONTAINERS.values()}
+SUFFIXES = {f".{name}": name for name in ("csv", "tsv", "json", "jsonl", "parquet", "arrow")}
 SUFFIXES |= {".tab": "tsv", ".ndjson": "jsonl", ".feather": "arrow"}
-OTHER_KINDS = {
-    b"PK\x03\x04": "a spreadsheet (or a zip by another name), not a table. Save it as CSV (UTF-8)",
-    b"\xd0\xcf\x11\xe0": "a spreadsheet, not a table. Save it as CSV (UTF-8)",
-    b"BZh": "packed by bzip2. Unpack it, or pack it with gzip",
-    b"\xfd7zXZ": "packed by xz. Unpack it, or pack it with gzip",
-    b"SQLite format 3": "a database of SQLite. Export its table as CSV",
-}
-"""How files of other kinds begin, and what to do about them."""
-TAR_MARK = slice(257, 262)
-"""Where a tar archive says that it is one."""
-GZIP = b"\x1f\x8b"
-CHUNK = 1 << 20
-"""Bytes unpacked at a time: 1 MB, where larger reads are no faster."""
-GB = 10**9
+GZIP, PARQUET, ARROW_FILE, ARROW_STREAM = b"\x1f\x8b", b"PAR1", b"ARROW1", b"\xff\xff\xff\xff"
+NOT_TABLES = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"BZh91AY", b"\xfd7zXZ", b"SQLite format 3")
+"""How archives (a spreadsheet is one) and databases begin."""
+MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32"}
+MARKS |= {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+USUAL_ENCODINGS = 'often "cp1252" for files that Excel saved on Windows, or "utf-16"'
 USUAL_GB = 2.0
 """Gigabytes that a file may unpack to unless more is allowed: some ten million annotations."""
-MEMBERS = 10_000
-"""Files that are read from one zip or folder: one for each annotator, and more than any project has."""
+CHUNK = 1 << 20
+"""Bytes unpacked at a time: 1 MB, where larger reads are no faster."""
+BLOCK, MAX_BLOCK = 1 << 23, (1 << 31) - 1
+"""Bytes of CSV parsed at a time: 8 MB keeps all of Arrow's threads busy. A longer row takes a larger block, of which
+the largest is an int32."""
+HEAD_BYTES = 4096
 FIRST_RECORDS = 100
 """Records that a format is detected by: some exports begin with records that have no annotations."""
-HEAD_BYTES = 4096
-BOM = codecs.BOM_UTF8
-MARKS = {codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32"}
-MARKS |= {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-MANY_NULS = 0.2
-"""The share of zero bytes from which on a text must be UTF-16: of English text it is a half, of other text less."""
-DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, EOFError, OSError, RuntimeError, ValueError)
-DAMAGED += (LookupError, ArithmeticError)  # type: ignore[assignment]
-"""What Python's own modules raise where a zip is damaged, encrypted or packed in a way they do not know."""
+
+
+class Record(dict[str, Any]):
+    """A record of a file, or an object in one, with its row. A value is taken in the shape that it should have."""
+
+    __slots__ = ("row", "source")
+
+    def __init__(self, fields: Mapping[str, Any], row: int, source: Source) -> None:
+        super().__init__(fields)
+        self.row, self.source = row, source
+
+    def value(self, name: str) -> Any:
+        """One plain value; None where it is absent."""
+        value = self.get(name)
+        if isinstance(value, dict | list):
+            raise self.error(f"the field '{name}' holds {_kind(value)}, not one value.")
+        return value
+
+    def object(self, name: str) -> Record:
+        """An object; empty where it is absent or null."""
+        return Record(self._typed(name, {}), self.row, self.source)
+
+    def objects(self, name: str) -> list[Record]:
+        """A list of objects."""
+        return [Record(self._as(value, name, {}), self.row, self.source) for value in self.values_of(name)]
+
+    def values_of(self, name: str) -> list[Any]:
+        """A list; empty where it is absent or null."""
+        return list(self._typed(name, []))
+
+    def _typed(self, name: str, empty: Any) -> Any:
+        return empty if self.get(name) is None else self._as(self[name], name, empty)
+
+    def _as(self, value: Any, name: str, empty: Any) -> Any:
+        if not isinstance(value, type(empty)):
+            raise self.error(f"the field '{name}' should have {_kind(empty)} and has {_kind(value)}.")
+        return value
+
+    def error(self, message: str) -> RealmError:
+        """An error that names the row."""
+        return self.source.error(message, [self.row])
+
+
+def _kind(value: Any) -> str:
+    kinds = {dict: "an object", list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number"}
+    return kinds.get(type(value), type(value).__name__)
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """What a file holds: a table of columns (CSV, TSV, Parquet, Arrow), or records (JSON, JSONL), or a JSON object.
-
-    `member` is its name within a zip or a folder that was opened as one.
-    """
+    """What a file holds: a table of columns (CSV, TSV, Parquet, Arrow), or records (JSON, JSON lines)."""
 
     path: Path
     source: Source
-    content: pa.Table | list[Any] | dict[str, Any]
-    member: str = ""
+    content: pa.Table | Sequence[Any]
 
     @cached_property
     def names(self) -> frozenset[str]:
         """The names of columns, or of the records' fields."""
         if isinstance(self.content, pa.Table):
             return frozenset(self.content.column_names)
-        return frozenset(name for record in self._plain() if isinstance(record, dict) for name in record)
+        return frozenset(name for record in self.content if isinstance(record, dict) for name in record)
 
-    def nested_names(self) -> frozenset[str]:
+    @cached_property
+    def inner_names(self) -> frozenset[str]:
         """The names of fields one level further down, where some tools keep those of the item."""
-        records = [] if isinstance(self.content, pa.Table) else self._plain()
-        values = (value for record in records if isinstance(record, dict) for value in record.values())
-        return frozenset(name for value in values if isinstance(value, dict) for name in value)
+        values = (value for record in self.first for value in record.values())
+        parts = (part for value in values for part in (value if isinstance(value, list) else [value]))
+        return frozenset(str(name) for part in parts if isinstance(part, dict) for name in part)
 
     @cached_property
     def first(self) -> list[dict[str, Any]]:
         """The first records, to recognise a format by."""
-        if isinstance(self.content, pa.Table):
-            return list(self.content.slice(0, FIRST_RECORDS).to_pylist())
-        return [record for record in islice(self._plain(), FIRST_RECORDS) if isinstance(record, dict)]
+        content = self.content[:FIRST_RECORDS]
+        records = content.to_pylist() if isinstance(content, pa.Table) else content
+        return [record for record in records if isinstance(record, dict)]
 
-    def _plain(self) -> list[Any]:
-        return list(self.content.values()) if isinstance(self.content, dict) else cast(list[Any], self.content)
-
-    def records(self) -> list[dict[str, Any]]:
-        """Every record as a dict; record n is row n."""
-        if isinstance(self.content, pa.Table):
-            return list(self.content.to_pylist())
-        if isinstance(self.content, dict):
-            raise self.source.error("a JSON object where a list of records was expected.")
-        for row, record in enumerate(self.content, 1):
+    def records(self) -> list[Record]:
+        """Every record; record n is row n."""
+        records = self.content.to_pylist() if isinstance(self.content, pa.Table) else self.content
+        for row, record in enumerate(records, 1):
             if not isinstance(record, dict):
-                text = "" if isinstance(record, list) else f" {str(record)[:40]!r}"
-                raise self.source.error(f"not a record with named fields but {type(record).__name__}{text}.", [row])
-        return self.content
+                raise self.source.error(f"not a record with named fields but {_kind(record)}.", [row])
+        return [Record(record, row, self.source) for row, record in enumerate(records, 1)]
 
     def table(self) -> pa.Table:
         """The records as columns; a field that is absent is null, and one of mixed types becomes text."""
         if isinstance(self.content, pa.Table):
             return self.content
-        if isinstance(self.content, dict) and self.content:
-            columns = list(self.content.values())
-            if all(isinstance(column, list) and len(column) == len(columns[0]) for column in columns):
-                return pa.table({name: column_of(column, name, self.source) for name, column in self.content.items()})
         records = self.records()
-        return contents.table_of(records, dict.fromkeys(name for each in records for name in each), self.source)
+        names = dict.fromkeys(name for record in records for name in record)
+        if wrong := [name for name in names if not is_unicode(name)]:
+            raise self.source.error(f"the name of a field, {wrong[0]!a}, holds half a character (a lone surrogate).")
+        return pa.table({name: column_of([each.get(name) for each in records], name, self.source) for name in names})
 
 
 @dataclass(frozen=True)
-class Unread:
+class OpenFile:
     """The bytes of one file, unpacked and in UTF-8 where it is text, before anything is made of them."""
 
     path: Path
     source: Source
     data: pa.Buffer
-    kind: Container
-    limit: float
-    member: str = ""
+    kind: str
 
     def read(self) -> SourceFile:
-        return SourceFile(self.path, self.source, self._content(), self.member)
+        """All of it."""
+        with _reading(self.source):
+            if self.kind == "parquet":
+                content: Any = pq.ParquetFile(pa.BufferReader(self.data)).read()
+            elif self.kind == "arrow":
+                is_file = bytes(self.data[: len(ARROW_FILE)]) == ARROW_FILE
+                content = (pa.ipc.open_file(self.data) if is_file else pa.ipc.open_stream(self.data)).read_all()
+                content.validate(full=True)
+            elif self.kind in ("csv", "tsv"):
+                content = _Csv(self.data, self.kind, self.source).read()
+            else:
+                content = _read_json(self.data, self.kind, self.source)
+        return SourceFile(self.path, self.source, content)
 
-    def _content(self) -> pa.Table | list[Any] | dict[str, Any]:
-        if self.kind == "parquet":
-            return contents.read_parquet(self.data, self.source, self.limit)
-        if self.kind == "arrow":
-            return contents.read_arrow(self.data, self.source, self.limit)
-        if self.kind in ("csv", "tsv"):
-            return contents.read_delimited(self.data, self.kind, self.source)
-        return contents.read_json(bytes(self.data), self.kind, self.source)
-
-    def parts(self, rows: int) -> Iterator[pa.Table]:
-        """The table in parts of at most so many rows, of which one is in memory at a time where the kind allows it."""
-        if self.kind == "parquet":
-            yield from contents.parquet_parts(self.data, rows, self.source, self.limit)
-        elif self.kind in ("csv", "tsv"):
-            yield from contents.delimited_parts(self.data, self.kind, self.source, rows)
-        elif self.kind == "jsonl" and bytes(self.data[:HEAD_BYTES]).lstrip()[:1] == b"{":
-            yield from contents.json_line_parts(self.data, self.source, rows)
-        else:
-            table = self.read().table()
-            yield from (table.slice(start, rows) for start in range(0, len(table), rows))
+    def parts(self, rows: int) -> Iterator[SourceFile]:
+        """The same in parts, of which one is in memory at a time; JSON and Arrow are read whole."""
+        with _reading(self.source):
+            if self.kind == "parquet":
+                batches = pq.ParquetFile(pa.BufferReader(self.data)).iter_batches(batch_size=rows)
+            elif self.kind in ("csv", "tsv"):
+                batches = _Csv(self.data, self.kind, self.source).batches()
+            else:
+                yield self.read()
+                return
+            for batch in batches:
+                yield SourceFile(self.path, self.source, pa.Table.from_batches([batch]))
 
 
-def open_unread(
-    path: Path, container: Container | None = None, max_gb: float | None = None, encoding: str | None = None
-) -> list[Unread]:
-    """The file of a path, or those in it where it is a zip or a folder; of these, empty ones are passed over.
-
-    Text is UTF-8, or has a byte order mark, unless `encoding` names another.
-    """
-    check_encoding(encoding)
-    limit = (max_gb or USUAL_GB) * GB
-    if not is_archive(path):
-        data = _read_bytes(path, limit)
-        if _is_blank(data):
-            raise RealmError(f"{path}: the file is empty.")
-        return [_opened(data, path, Source(str(path)), container, limit, encoding)]
+def files_of(paths: Iterable[Path]) -> list[Path]:
+    """The files, and in place of a folder those in it that can be read, by name."""
     files = []
-    for member, data in _members(path, limit):
-        if not _is_blank(data):
-            source = Source(str(path / member) if path.is_dir() else f"{path}, {member}")
-            files.append(_opened(data, path / member, source, container, limit, encoding, member))
-    if not files:
-        raise RealmError(f"{path}: every file in it is empty.")
+    for path in paths:
+        with _reading(path):
+            inside = sorted(path.rglob("*")) if path.is_dir() else [path]
+        if path.is_dir():  # what begins with a dot is another program's, or half written
+            inside = [each for each in inside if _kind_by_name(each) and "/." not in f"/{each.relative_to(path)}"]
+        if not inside:
+            raise RealmError(f"{path} is a folder, and there is no {', '.join(SUFFIXES)} in it.")
+        files += inside
+    places = [os.path.realpath(file) for file in files]
+    for file, place in zip(files, places, strict=True):
+        if places.count(place) > 1:
+            raise RealmError(f"{file}: given twice.")
     return files
+
+
+def _kind_by_name(path: Path) -> str | None:
+    return SUFFIXES.get(Path(path.name.lower().removesuffix(".gz")).suffix)
 
 
 def open_file(path: Path) -> SourceFile:
     """A table or a file of records that an option names."""
-    return open_unread(path)[0].read()
+    return open_bytes(path).read()
 
 
-def is_archive(path: Path) -> bool:
-    """Whether a path is a zip, or a folder with a file in it that could be read."""
-    # Not the methods of `Path`: they raise where a name is too long.
-    if os.path.isdir(path):
-        with reading(path):
-            return bool(_folder_names(path))
-    return path.suffix.lower() == ".zip" and os.path.isfile(path)
-
-
-def _opened(
-    data: pa.Buffer,
-    path: Path,
-    source: Source,
-    container: Container | None,
-    limit: float,
-    encoding: str | None,
-    member: str = "",
-) -> Unread:
+def open_bytes(path: Path, encoding: str | None = None, max_gb: float | None = None) -> OpenFile:
+    """Open a file, whose text is UTF-8, or has a byte order mark, unless `encoding` names another."""
+    source, limit = Source(str(path)), (max_gb or USUAL_GB) * 1e9
+    data = _unpacked(path, limit, source)
     head = bytes(data[:HEAD_BYTES])
-    for mark, what in OTHER_KINDS.items():
-        if head.startswith(mark):
-            raise source.error(f"{what}.")
-    if head[TAR_MARK] == b"ustar":
-        raise source.error("an archive of tar. Unpack it, or pack the files as a zip.")
-    kind = container or _kind_of(path, head)
-    if kind in ("parquet", "arrow"):
-        if encoding is not None:
-            raise source.error(f'`encoding="{encoding}"`: not for {kind.title()}, whose text is always UTF-8.')
-    else:
+    if head.startswith(NOT_TABLES):
+        raise source.error(
+            "a spreadsheet, an archive or a database, not a table. Save a spreadsheet as CSV (UTF-8); unpack an "
+            "archive, and give the folder."
+        )
+    kind = _kind_by_name(path)
+    if kind is None and head.startswith((PARQUET, ARROW_FILE, ARROW_STREAM)):
+        kind = "parquet" if head.startswith(PARQUET) else "arrow"
+    if kind not in ("parquet", "arrow"):
         data = _as_utf8(data, source, encoding)
-        kind = container or _kind_of(path, bytes(data[:HEAD_BYTES]))
-    return Unread(path, source, data, kind, limit, member)
-
-
-def _kind_of(path: Path, head: bytes) -> Container:
-    """The container of a file by its name, or by its first bytes where the name does not tell."""
-    if kind := SUFFIXES.get(Path(path.name.lower().removesuffix(".gz")).suffix):
-        return kind
-    if head.startswith(b"PAR1"):
-        return "parquet"
-    if head.startswith((contents.ARROW_FILE, contents.ARROW_STREAM)):
-        return "arrow"
-    start = head.removeprefix(BOM).lstrip()[:1]
-    return "json" if start == b"[" else "jsonl" if start == b"{" else "csv"
+        start = bytes(data[:HEAD_BYTES]).lstrip()[:1]
+        kind = kind or {b"[": "json", b"{": "jsonl"}.get(start, "csv")
+        if not start and not bytes(data).strip():
+            raise source.error("the file is empty.")
+    elif encoding is not None:
+        raise source.error(f'`encoding="{encoding}"`: not for Parquet and Arrow, whose text is always UTF-8.')
+    if kind == "parquet":
+        with _reading(source):
+            parquet = pq.read_metadata(pa.BufferReader(data))
+        groups = map(parquet.row_group, range(parquet.num_row_groups))
+        _check_size(sum(group.total_byte_size for group in groups), limit, source)
+    return OpenFile(path, source, data, kind)
 
 
 # ---------------------------------------------------------------- bytes
 
 
-def _read_bytes(path: Path, limit: float) -> pa.Buffer:
-    """The file's bytes: mapped where they lie, decompressed, or read from a pipe."""
-    if os.path.isdir(path):
-        raise RealmError(f"{path} is a folder, not a file.")
-    with reading(path):
-        status = os.stat(path)
-        if not stat.S_ISREG(status.st_mode):
-            with path.open("rb") as pipe:
-                data = _collect(pipe, limit, str(path))
-        elif not status.st_size:
-            return contents.in_arrow(b"")
-        else:
+def _unpacked(path: Path, limit: float, source: Source) -> pa.Buffer:
+    """The file's bytes: mapped where they lie, read from a pipe, or decompressed."""
+    with _reading(source):
+        if path.is_file() and path.stat().st_size:
             data = pa.memory_map(os.fsencode(path)).read_buffer()
-        return _decompressed(data, str(path), limit)
-
-
-def _decompressed(data: pa.Buffer, name: str, limit: float) -> pa.Buffer:
-    if bytes(data[: len(GZIP)]) != GZIP:
+        else:
+            with path.open("rb") as pipe:
+                data = _collected(pipe, limit, source)
+        if bytes(data[: len(GZIP)]) == GZIP:
+            data = _collected(pa.CompressedInputStream(pa.BufferReader(data), "gzip"), limit, source)
         return data
-    with gzip.GzipFile(fileobj=cast(Any, pa.BufferReader(data))) as file:
-        return _collect(cast(IO[bytes], file), limit, name)
 
 
-def _collect(file: IO[bytes], limit: float, name: str) -> pa.Buffer:
-    """All that is in a file, in Arrow's memory, unless it is more than the limit."""
+def _collected(file: Any, limit: float, source: Source) -> pa.Buffer:
     stream = pa.BufferOutputStream()
     while chunk := file.read(CHUNK):
         stream.write(chunk)
-        contents.check_size(stream.tell(), limit, name)
+        _check_size(stream.tell(), limit, source)
     return stream.getvalue()
 
 
-def _is_blank(data: pa.Buffer) -> bool:
-    """Whether there is nothing but a byte order mark and blanks."""
-    if len(data) <= len(BOM) and bytes(data) in (*MARKS, BOM):
-        return True
-    return not bytes(data[:HEAD_BYTES]).removeprefix(BOM).strip() and not bytes(data).removeprefix(BOM).strip()
+def _check_size(unpacked: int, limit: float, source: Source) -> None:
+    if unpacked > limit:
+        raise source.error(
+            f"unpacks to more than {limit / 1e9:g} GB, and may be made to fill the memory. If you know where it is "
+            "from, allow more with `max_unpacked_gb`."
+        )
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
+def _reading(name: Path | Source) -> Iterator[None]:
     """Turn what goes wrong with a file into an error that names it."""
     try:
         yield
     except FileNotFoundError:
-        raise RealmError(f"{path}: there is no such file.") from None
-    except (EOFError, zlib.error, gzip.BadGzipFile, struct.error) as error:
-        raise RealmError(f"{path}: the gzip file is damaged or cut short ({error}).") from None
-    except OSError as error:
-        raise RealmError(f"{path}: cannot be read ({error.strerror or error}).") from None
-    except ValueError as error:  # a name with a NUL in it
-        raise RealmError(f"{path}: cannot be read ({error}).") from None
+        raise RealmError(f"{name}: there is no such file.") from None
+    except (OSError, ValueError, pa.ArrowException) as error:
+        reason = getattr(error, "strerror", None) or _reason(error)
+        raise RealmError(f"{name}: cannot be read ({reason}). Is it damaged or cut short?") from None
 
 
-def _members(path: Path, limit: float) -> list[tuple[str, pa.Buffer]]:
-    """The names and bytes of the files in a zip, or in a folder and those in it, by name."""
-    if path.is_dir():
-        with reading(path):
-            names = _folder_names(path)
-        if len(names) > MEMBERS:
-            raise RealmError(f"{path}: more than {MEMBERS:,} files. Name the folder of one export.")
-        return [(name, _read_bytes(path / name, limit)) for name in names]
-    members: dict[str, pa.Buffer] = {}
-    unpacked = 0
-    try:
-        with zipfile.ZipFile(path) as archive:
-            entries = [each for each in archive.infolist() if not each.is_dir() and _is_readable(each.filename)]
-            if len(entries) > MEMBERS:
-                raise RealmError(f"{path}: {len(entries):,} files in the zip; {MEMBERS:,} at most are read.")
-            for entry in entries:
-                name = str(PurePosixPath(entry.filename))
-                if name in members:
-                    raise RealmError(f"{path}: two files in the zip have the name {name}. Pack it again with one.")
-                with archive.open(entry) as file:
-                    data = _collect(file, limit, f"{path}, {name}")
-                members[name] = _decompressed(data, f"{path}, {name}", limit)
-                unpacked += len(members[name])
-                contents.check_size(unpacked, limit, str(path))
-    except DAMAGED as error:
-        raise RealmError(f"{path}: not a readable zip file ({str(error)[:200] or type(error).__name__}).") from None
-    if not members:
-        *others, last = SUFFIXES
-        raise RealmError(f"{path}: there is no {', '.join(others)} or {last} file in the zip.")
-    return sorted(members.items())
-
-
-def _folder_names(path: Path) -> list[str]:
-    """The names of readable files in a folder and the folders in it, sorted; few more than `MEMBERS` are looked for."""
-
-    def fail(error: OSError) -> None:
-        raise error
-
-    names: list[str] = []
-    for folder, inside, files in os.walk(path, onerror=fail):
-        inside[:] = sorted(name for name in inside if not name.startswith("."))
-        here = Path(folder).relative_to(path)
-        names += [str(here / name) for name in files if _is_readable(name) and (path / here / name).is_file()]
-        if len(names) > MEMBERS:
-            break
-    return sorted(names)
-
-
-def _is_readable(name: str) -> bool:
-    path = PurePosixPath(name)
-    known = path.name.lower().removesuffix(".gz").endswith(tuple(SUFFIXES))
-    # macOS keeps what it knows of a file beside it as ._name; a killed pull of ours leaves .name.realm-pull.jsonl
-    is_ours = is_partial(path.name) or (path.name.startswith(".") and ".realm-" in path.name)
-    return known and not is_ours and not path.name.startswith("._") and "__MACOSX" not in path.parts
+def _reason(error: Exception) -> str:
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error).split("\n", 1)[0][:200].rstrip(".")
 
 
 # ---------------------------------------------------------------- encodings
 
 
-def check_encoding(encoding: str | None) -> None:
-    """Refuse a name that is no encoding of text."""
-    if encoding is None:
-        return
-    try:
-        if not codecs.lookup(encoding)._is_text_encoding:
-            raise LookupError
-    except (LookupError, ValueError):
-        raise RealmError(f'`encoding="{encoding}"`: there is no such encoding. It is {contents.USUAL}.') from None
-
-
 def _as_utf8(data: pa.Buffer, source: Source, encoding: str | None) -> pa.Buffer:
-    """The text in UTF-8, without a byte order mark. Nothing is guessed: other bytes are left for an error later."""
-    head = bytes(data[:HEAD_BYTES])
-    name = None if encoding is None else codecs.lookup(encoding).name
-    if name in (None, "utf-8", "utf-8-sig", "ascii") and head.startswith(BOM):
-        return data[len(BOM) :]
+    """The text in UTF-8, without a byte order mark. Nothing is guessed."""
+    marked = next((name for mark, name in MARKS.items() if bytes(data[:4]).startswith(mark)), None)
+    try:
+        name = codecs.lookup(encoding or marked or "utf-8").name
+        "".encode(name)  # not every codec is one of text
+    except (LookupError, ValueError):
+        raise RealmError(f'`encoding="{encoding}"`: there is no such encoding. It is {USUAL_ENCODINGS}.') from None
     if name in ("utf-8", "utf-8-sig", "ascii"):  # every byte of ASCII is the same in UTF-8
-        return data
-    if name is not None:
-        if head.startswith(BOM) or (_takes_any_bytes(name) and _is_utf8_beyond_ascii(bytes(data))):
-            raise source.error(
-                f"the text is UTF-8, and would be garbled if it were read as {encoding}. Leave `encoding` out, "
-                "or save all files that are read together in one encoding."
-            )
-        return _recoded(bytes(data), source, name)
-    for mark, marked in MARKS.items():
-        if head.startswith(mark):
-            return _recoded(bytes(data), source, marked)
-    if head.count(0) > MANY_NULS * len(head):
-        raise source.error(
-            "every other byte is zero: this looks like UTF-16 without a byte order mark. Give "
-            '`encoding="utf-16-le"` (or "utf-16-be"), or save the file as UTF-8.'
-        )
-    return data
-
-
-def _recoded(data: bytes, source: Source, encoding: str) -> pa.Buffer:
+        return data[len(codecs.BOM_UTF8) :] if marked == "utf-8" else data
+    content = bytes(data)
+    takes_any_bytes = len(bytes(range(128, 256)).decode(name, "replace")) == 128
+    if takes_any_bytes and not content.isascii() and _undecodable(content) is None:
+        raise source.error(f"the text is UTF-8, and would be garbled if it were read as {encoding}.")
     try:
-        return contents.in_arrow(data.decode(encoding).removeprefix("\ufeff").encode("utf-8"))
+        stream = pa.BufferOutputStream()
+        stream.write(content.decode(name).removeprefix("\ufeff").encode())
+        return stream.getvalue()
+    except ValueError as error:
+        raise source.error(f"cannot be read as {name} text ({error}). It is {USUAL_ENCODINGS}.") from None
+
+
+def _undecodable(data: bytes) -> UnicodeDecodeError | None:
+    try:
+        data.decode()
     except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        where = f"{source}, line {line}: byte {error.start:,} (0x{data[error.start]:02x})"
+        return error
+    return None
+
+
+def _check_utf8(data: pa.Buffer, source: Source) -> None:
+    """Refuse bytes that are not UTF-8, naming the first of them."""
+    content = bytes(data)
+    if error := _undecodable(content):
+        line, byte = content[: error.start].count(b"\n") + 1, content[error.start]
         raise RealmError(
-            f"{where} is not {encoding} text. Name another encoding with `encoding`: {contents.USUAL}."
-        ) from None
-    except (UnicodeError, ValueError) as error:
-        raise source.error(f"cannot be read as {encoding} text ({error}).") from None
+            f"{source}, line {line}: byte {error.start:,} (0x{byte:02x}) is not UTF-8 text. Name its encoding with "
+            f"`encoding` ({USUAL_ENCODINGS}), or save the file as UTF-8."
+        )
 
 
-def _takes_any_bytes(encoding: str) -> bool:
-    """Whether every byte is a character: such an encoding takes any bytes, right or wrong."""
+# ---------------------------------------------------------------- CSV and TSV
+
+
+class _Csv:
+    """A CSV or TSV, every column of which is text. Quotes that would make rows run together are refused."""
+
+    def __init__(self, data: pa.Buffer, kind: str, source: Source) -> None:
+        self.data, self.source = data, source
+        first_line = bytes(data[: 1 << 16]).lstrip().partition(b"\n")[0]
+        # a .csv may well be separated by semicolons or tabs: the header says
+        self.delimiter = "\t" if kind == "tsv" else max(",\t;", key=lambda mark: first_line.count(mark.encode()))
+        self.has_quotes = re.search(b'"', data) is not None
+        self.names = next(self._rows())
+        if self.has_quotes:
+            self._check_rows()
+
+    def read(self, block: int = BLOCK) -> pa.Table:
+        try:
+            return pa_csv.read_csv(pa.BufferReader(self.data), *self._options(block))
+        except pa.ArrowException as error:
+            if "straddling" in str(error) and block <= len(self.data):
+                return self.read(min(len(self.data) + 1, MAX_BLOCK))
+            self._check_rows()
+            raise
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from pa_csv.open_csv(pa.BufferReader(self.data), *self._options(BLOCK))
+        except pa.ArrowException:
+            self._check_rows()
+            raise
+
+    def _options(self, block: int) -> tuple[Any, ...]:
+        types = {name: pa.string() for name in self.names}
+        return (
+            pa_csv.ReadOptions(block_size=block),
+            pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=self.has_quotes),
+            pa_csv.ConvertOptions(column_types=types, strings_can_be_null=False),
+        )
+
+    def _rows(self) -> Iterator[list[str]]:
+        """The rows by Python's own reader, which says where a quote is not closed."""
+        limit, row = csv.field_size_limit(len(self.data) + 1), -1
+        try:
+            text = io.TextIOWrapper(pa.BufferReader(self.data), "utf-8", newline="")
+            for cells in csv.reader(text, delimiter=self.delimiter, strict=True):
+                if cells:
+                    row += 1
+                    yield cells
+        except csv.Error as error:
+            message = (
+                f"a quote that begins a cell is not closed as it should be ({error}). "
+                'Write a quote within a quoted cell twice (""), or mend the file if it is cut short.'
+            )
+            raise self.source.error(message, [row + 1]) from None
+        except UnicodeDecodeError:
+            _check_utf8(self.data, self.source)
+        finally:
+            csv.field_size_limit(limit)
+
+    def _check_rows(self) -> None:
+        row = 0
+        for row, cells in enumerate(self._rows()):
+            if len(cells) != len(self.names):
+                message = f"{len(cells)} cells where the header has {len(self.names)}."
+                raise self.source.error(f"{message} A text with a separator in it must be quoted.", [row])
+        if not row:
+            raise self.source.error("a header and no rows.")
+
+
+# ---------------------------------------------------------------- JSON
+
+
+def _read_json(data: pa.Buffer, kind: str, source: Source) -> list[Any]:
+    """The records of a JSON document or of JSON lines, told apart by what is there rather than by the name alone.
+
+    Of an object of records by id, as LeWiDi's are, each gets its id.
+    """
+    _check_utf8(data, source)
+    text = bytes(data)
     try:
-        return len(bytes(range(128, 256)).decode(encoding, "replace")) == 128 and "a".encode(encoding) == b"a"
-    except (UnicodeError, LookupError):
-        return False
-
-
-def _is_utf8_beyond_ascii(data: bytes) -> bool:
-    try:
-        return not data.isascii() and bool(data.decode("utf-8"))
-    except UnicodeDecodeError:
-        return False
+        if kind == "json" or text.lstrip()[:1] == b"[":
+            content = parse_json(text)
+            if isinstance(content, dict) and content and all(isinstance(each, dict) for each in content.values()):
+                return [{"id": key, **record} for key, record in content.items()]
+            return content if isinstance(content, list) else [content]
+    except (ValueError, RecursionError) as error:
+        is_lines = str(error).startswith("Extra data") and text.lstrip()[:1] == b"{"
+        if not is_lines:
+            raise source.error(f"not readable JSON ({_reason(error)}). Is the file cut short?") from None
+    records = []
+    for number, line in enumerate(text.split(b"\n"), 1):
+        try:
+            if line.strip():
+                records.append(parse_json(line))
+        except (ValueError, RecursionError) as error:
+            raise RealmError(f"{source}, line {number}: not readable JSON ({_reason(error)}).") from None
+    return records

@@ -1,7 +1,4 @@
-"""A plain table of items read in chunks, so that its rows need the memory of one chunk.
-
-Chunks hold every row of the table, in order, with its own columns. Exports, JSON documents and zips are read whole.
-"""
+"""A plain table of items read in chunks, in the memory of one chunk; exports and JSON are read whole."""
 
 from __future__ import annotations
 
@@ -16,8 +13,8 @@ import pyarrow as pa
 from realm.data.build import build_items_of_rows
 from realm.data.items import Items, Task
 from realm.data.read_options import checked
-from realm.data.readers import EXPORTS, detect_format, export_rows
-from realm.data.readers.files import CONTAINERS, SourceFile, open_unread
+from realm.data.readers import EXPORTS, detect_format, read_export_items
+from realm.data.readers.files import open_bytes
 
 CHUNK_ROWS = 16_384
 """Rows of a chunk: enough that the cost of a chunk is that of its rows, few enough that texts of 5 kB take 80 MB."""
@@ -40,30 +37,25 @@ class RowChunk:
 def stream_rows(
     path: str | Path, *, tasks: Sequence[Task], chunk_rows: int | None = None, **arguments: Any
 ) -> Iterator[RowChunk]:
-    """The rows of a file in chunks of at most `chunk_rows` (by default 16,384).
+    """The rows of a file in chunks of at most `chunk_rows` (by default 16,384), in order and with their own columns.
 
     `tasks` are those of the model that will answer; the other arguments are those of `Items.read`.
     """
     options = checked(None, arguments, wants="items", tasks=tasks)
-    path = Path(path)
-    container = CONTAINERS.get(options.format or "")
-    unread = open_unread(path, container, options.max_unpacked_gb, options.encoding)
-    file = unread[0]
-    is_export = options.format in EXPORTS
-    if len(unread) == 1 and not is_export:
-        n_rows = 0
-        for table in file.parts(chunk_rows or CHUNK_ROWS):
-            first = SourceFile(file.path, file.source, table)
-            if not n_rows and options.format is None and detect_format(first) is not None:
-                is_export = True
-                break
-            rows = np.arange(n_rows + 1, n_rows + len(table) + 1, dtype=np.int64)
-            yield RowChunk(table, build_items_of_rows(table, options, file.source, rows))
-            n_rows += len(table)
-        if n_rows:
+    file = open_bytes(Path(path), options.encoding, options.max_unpacked_gb)
+    n_rows, size = 0, chunk_rows or CHUNK_ROWS
+    for each in file.parts(size):
+        rows = each.table()
+        part = replace(each, content=rows)
+        if not n_rows and (options.format in EXPORTS or (options.format is None and detect_format(part) is not None)):
+            items = read_export_items(file.read(), options)
+            own = {"item": items.ids, "text": items.texts, "context": items.contexts, "options": items.options}
+            yield RowChunk(pa.table({name: column for name, column in own.items() if column is not None}), items)
             return
-        if not is_export:
-            raise file.source.error("there are no rows in it.")
-    items = export_rows([each.read() for each in unread], replace(options, tasks=tasks), path)
-    own = {"item": items.ids, "text": items.texts, "context": items.contexts, "options": items.options}
-    yield RowChunk(pa.table({name: column for name, column in own.items() if column is not None}), items)
+        for start in range(0, len(rows), size):
+            table = rows.slice(start, size)
+            numbers = np.arange(n_rows + 1, n_rows + len(table) + 1, dtype=np.int64)
+            yield RowChunk(table, build_items_of_rows(table, options, file.source, numbers))
+            n_rows += len(table)
+    if not n_rows:
+        raise file.source.error("there are no rows in it.")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -20,6 +18,7 @@ from realm.data.roles import (
     ANNOTATION_COLUMNS,
     ANNOTATION_ROLES,
     ITEM_ROLES,
+    ROLES,
     listed,
     resolve_columns,
     split_columns,
@@ -31,18 +30,16 @@ TEXTLESS = (
     "the table has no texts: its items are told apart, and shown, by the column '{}'. To train a model or to look at "
     "items, name the column with the texts with `text`."
 )
-MOSTLY_OWN = 0.5
-"""The share of a column's cells whose answer no other column has, above which it is no annotator's."""
+MOSTLY = 0.5
+"""The share of a column's cells unlike those of all others above which it is no annotator's."""
 NOBODYS = {"confidence", "date", "difficulty", "domain", "fold", "length", "source", "split", "time", "timestamp"}
 """What columns of numbers or words are called that `wide="rest"` does not take for an annotator's."""
 
 
 def read_long(file: SourceFile, options: ReadOptions) -> LongTable:
     """One row per annotation."""
-    table, source, ledger = file.table(), file.source, Ledger()
-    columns, names = columns_of(table, options, source)
-    if names.get("text") == "":
-        ledger.warn(TEXTLESS.format(names["item"]))
+    table, source = file.table(), file.source
+    ledger, columns, names = _columns(table, options, source, ROLES)
     used = {part for name in names.values() for part in split_columns(name, table.column_names)}
     others = [position for position, name in enumerate(table.column_names) if name not in used]
     rows = np.arange(1, len(table) + 1, dtype=np.int64)
@@ -54,17 +51,24 @@ def read_long(file: SourceFile, options: ReadOptions) -> LongTable:
     return long
 
 
+def _columns(
+    table: pa.Table, options: ReadOptions, source: Source, roles: tuple[str, ...]
+) -> tuple[Ledger, dict[str, pa.Array], dict[str, str]]:
+    ledger = Ledger()
+    columns, names = columns_of(table, options, source, roles)
+    if names.get("text") == "":
+        ledger.warn(TEXTLESS.format(names["item"]))
+    return ledger, columns, names
+
+
 def _is_header(columns: Mapping[str, pa.Array], names: Mapping[str, str]) -> Mask:
     """Where every cell of a row that has a role is the name of its column. Shape (rows,)."""
-    n_rows = len(next(iter(columns.values())))
-    is_header = np.full(n_rows, len(columns) > 1)
+    is_header = np.full(len(next(iter(columns.values()))), len(columns) > 1)
     for role, column in columns.items():
-        name = names[role] or names["item"]
-        if not is_header.any():
-            break
-        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-            return np.zeros(n_rows, dtype=bool)
-        is_header &= np.asarray(pc.equal(column, name).fill_null(False))
+        is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+        if not is_text or not is_header.any():
+            return np.zeros(len(is_header), dtype=bool)
+        is_header &= np.asarray(pc.equal(column, names[role] or names["item"]).fill_null(False))
     return is_header
 
 
@@ -73,16 +77,13 @@ def _is_header(columns: Mapping[str, pa.Array], names: Mapping[str, str]) -> Mas
 
 def read_wide(file: SourceFile, options: ReadOptions) -> LongTable:
     """One row per item, one column per annotator; a blank is an annotator who did not label the item."""
-    table, source, ledger = file.table(), file.source, Ledger()
+    table, source = file.table(), file.source
     wide = _annotators(table, options, source)
     own = table.select([name for name in table.column_names if name not in (*wide, *ANNOTATION_COLUMNS)])
-    columns, names = columns_of(own, options, source, ("text", *ITEM_ROLES))
-    if names.get("text") == "":
-        ledger.warn(TEXTLESS.format(names["item"]))
+    ledger, columns, names = _columns(own, options, source, ("text", *ITEM_ROLES))
     n_rows, n_annotators = len(table), len(wide)
     cells = pa.concat_arrays([as_text(table.column(name), name, source) for name in wide])
-    row_by_row = pa.array(np.arange(n_rows * n_annotators).reshape(n_annotators, n_rows).T.ravel())
-    labels = cells.take(row_by_row)
+    labels = cells.take(pa.array(np.arange(n_rows * n_annotators).reshape(n_annotators, n_rows).T.ravel()))
     has_label = ~blank(labels, label=True)
     cell = np.flatnonzero(has_label)
     if not len(cell):
@@ -108,28 +109,26 @@ def _annotators(table: pa.Table, options: ReadOptions, source: Source) -> list[s
     """The columns of annotators, checked against what is there."""
     for role, column in options.columns(ANNOTATION_ROLES).items():
         raise source.error(f'`{role}="{column}"`: not with `wide`, whose columns are the annotators.')
-    there = table.column_names
-    is_rest = list(options.wide or ()) == [REST]
-    for argument in ("wide", "ignore"):
-        names = [] if argument == "wide" and is_rest else list(getattr(options, argument) or ())
+    wide, there = list(options.wide or ()), table.column_names
+    is_rest = wide == [REST]
+    for argument, names in (("wide", [] if is_rest else wide), ("ignore", list(options.ignore or ()))):
         if absent := [name for name in names if name not in there]:
             raise source.error(
                 f"`{argument}={', '.join(absent)}`: there is no such column. The columns are: {listed(there)}."
             )
         if len(set(names)) < len(names):
             raise source.error(f"`{argument}` lists a column twice.")
-    return _rest(table, options, source) if is_rest else list(options.wide or ())
+    return _rest(table, options, source) if is_rest else wide
 
 
 def _rest(table: pa.Table, options: ReadOptions, source: Source) -> list[str]:
+    """Every column without a role; what does not look like an annotator's is refused."""
     there, ignored = table.column_names, set(options.ignore or ())
-    if REST in there:
-        raise source.error(f"`wide={REST}`: a column is called so. List the columns of annotators.")
-    if ambiguous := [name for name in there if name in ANNOTATION_COLUMNS and name not in ignored]:
+    if ambiguous := [name for name in there if name in (REST, *ANNOTATION_COLUMNS) and name not in ignored]:
         raise source.error(
-            f"`wide={REST}`: the column '{ambiguous[0]}' is called as in a table with one row per "
-            f"annotation. If it has one, leave `wide` out; if not, leave the column out with "
-            f'`ignore="{ambiguous[0]}"`, or list the columns of annotators.'
+            f"`wide={REST}`: the column '{ambiguous[0]}' is called as in a table with one row per annotation. If it "
+            f'has one, leave `wide` out; if not, leave the column out with `ignore="{ambiguous[0]}"`, or list the '
+            "columns of annotators."
         )
     roles = resolve_columns(options, there, source, ("text", *ITEM_ROLES))
     taken = {part for name in roles.values() for part in split_columns(name, there)}
@@ -138,48 +137,34 @@ def _rest(table: pa.Table, options: ReadOptions, source: Source) -> list[str]:
         raise source.error(f"`wide={REST}`: no column is left. The columns are: {listed(there)}.")
     if repeated := next((name for name in names if names.count(name) > 1), None):
         raise source.error(f"the column '{repeated}' appears {names.count(repeated)} times. Rename one.")
-    texts = [as_text(table.column(name), name, source) for name in names]
-    cells = [encode(text.filter(pa.array(~blank(text, label=True)))) for text in texts]
-    odd = {name for name in names if name.lower() in NOBODYS}
-    if len(names) > 1:
-        unlike = _unlike_the_others if options.threshold is None else _out_of_range
-        odd |= unlike(dict(zip(names, cells, strict=True)), source)
-    if odd:
-        columns = listed([name for name in names if name in odd])
+    texts = {name: as_text(table.column(name), name, source) for name in names}
+    cells = {name: encode(text.filter(pa.array(~blank(text, label=True)))) for name, text in texts.items()}
+    odd = _unlike_all_others(cells, has_scores=options.threshold is not None)
+    if odd := [name for name in names if name in odd or name.lower() in NOBODYS]:
+        columns = listed(odd)
         raise source.error(
             f"`wide={REST}`: most cells of {columns} are like those of no other column, or it is called as a column "
             f"of no annotator is. What is no annotator's is left out with `ignore={columns}`; else list the columns "
-            "of annotators."
+            "of annotators. If they are scores, make two options of them with `threshold`."
         )
     return names
 
 
-def _unlike_the_others(cells: Mapping[str, tuple[Codes, pa.Array]], source: Source) -> set[str]:
-    """The columns most of whose cells are labels that no other column has: a note, an id, a time."""
-    seen = Counter(answer for _, values in cells.values() for answer in values.to_pylist())
-    odd = set()
-    for name, (codes, values) in cells.items():
-        own = np.array([seen[answer] == 1 for answer in values.to_pylist()], dtype=bool)
-        if len(codes) and own[codes].mean() > MOSTLY_OWN:
-            odd.add(name)
-    is_many = len(odd) > len(cells) / 2 or (not odd and len(seen) > MAX_OPTIONS)
-    if is_many and not any(math.isnan(number(answer)) for answer in seen):
-        raise source.error(
-            f"`wide={REST}`: the columns have {len(seen):,} different numbers. If they are scores, make "
-            "two options of them with `threshold`, or round them to a few."
-        )
-    return odd
-
-
-def _out_of_range(cells: Mapping[str, tuple[Codes, pa.Array]], source: Source) -> set[str]:
-    """The columns with mostly scores below or above all those of the others, or no numbers at all: an id, a time."""
-    scores = {
-        name: np.array([number(each) for each in values.to_pylist()])[codes] for name, (codes, values) in cells.items()
-    }
-    odd = set()
-    for name, own in scores.items():
-        others = np.concatenate([each for other, each in scores.items() if other != name])
-        low, high = np.nanmin(others, initial=np.inf), np.nanmax(others, initial=-np.inf)
-        if len(own) and (~((own >= low) & (own <= high))).mean() > MOSTLY_OWN:
-            odd.add(name)
-    return odd
+def _unlike_all_others(cells: Mapping[str, tuple[Codes, pa.Array]], *, has_scores: bool) -> list[str]:
+    """The columns most of whose cells are in no other column, or as scores out of all others' range: a note, an id."""
+    distinct = {name: values.to_pylist() for name, (_, values) in cells.items()}
+    odd = []
+    for name, own in distinct.items():
+        others = {value for other, values in distinct.items() if other != name for value in values}
+        scores = [number(value) for value in others]
+        if has_scores:
+            low, high = np.nanmin(scores, initial=np.inf), np.nanmax(scores, initial=-np.inf)
+            is_unlike = [not low <= number(value) <= high for value in own]
+        else:
+            is_unlike = [value not in others for value in own]
+        codes = cells[name][0]
+        if len(cells) > 1 and len(codes) and np.array(is_unlike)[codes].mean() > MOSTLY:
+            odd.append(name)
+    values = {value for own in distinct.values() for value in own}
+    are_scores = not odd and len(values) > MAX_OPTIONS and not np.isnan([number(value) for value in values]).any()
+    return list(cells) if are_scores and not has_scores else odd

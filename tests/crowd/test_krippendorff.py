@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from realm.check import krippendorff_alpha
+from realm.crowd.agreement import krippendorff_alpha
 
 
 def units(*columns: str) -> tuple[np.ndarray, np.ndarray]:
@@ -52,10 +52,3 @@ def test_against_the_definition(pairs: list[tuple[int, int]]) -> None:
 def test_where_it_is_undefined() -> None:
     assert krippendorff_alpha(np.array([0, 1]), np.array([0, 1])) is None
     assert krippendorff_alpha(np.array([0, 0]), np.array([1, 1])) is None
-
-
-def test_perfect_and_opposed() -> None:
-    assert krippendorff_alpha(*units("0101", "0101")) == 1.0
-    alpha = krippendorff_alpha(*units("0101", "1010"))
-    assert alpha is not None
-    assert alpha < 0

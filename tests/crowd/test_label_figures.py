@@ -1,4 +1,4 @@
-"""Who agrees with whom and which labels meet, held against plain loops over the rows."""
+"""Labels counted against a truth and against each other, held against plain loops over the rows."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from realm.crowd.label_figures import count_confusions, share_right
-from realm.crowd.peers import disputed_labels, peer_agreement
+from realm.crowd.label_figures import count_confusions, peer_agreement, share_right
 from realm.data import Annotations
 
 LABELS = ("a", "b", "c")
@@ -38,40 +37,13 @@ def test_pairs_are_counted_as_a_loop_counts_them() -> None:
     found = peer_agreement(annotations, least_shared=12)
     names = annotations.annotators
     pairs = {
-        tuple(sorted((names[a], names[b]))): (n, k)
-        for a, b, n, k in zip(found.first, found.second, found.shared, found.same, strict=True)
+        tuple(sorted((names[row["one"]], names[row["other"]]))): (row["shared"], row["same"])
+        for row in found.to_dict("records")
     }
     assert pairs == {pair: (n, same[pair]) for pair, n in shared.items() if n >= 12}
     assert 0 < len(pairs) < len(shared), "some pairs have too few items in common"
-    low, high = found.bounds()
-    assert ((low <= found.share) & (found.share <= high) & (low >= 0) & (high <= 1)).all()
-    others, rows = found.of(int(found.first[0]))
-    assert found.second[0] in others and len(others) == len(rows)
-
-
-def test_nobody_to_compare_with() -> None:
-    annotations, _ = table()
-    assert len(peer_agreement(annotations.sparse()).first) == 0
-    alone = disputed_labels(annotations.sparse(), np.zeros(annotations.n_items, np.int64))
-    assert len(alone.items) == 0
-
-
-def test_disputed_labels_are_counted_as_a_loop_counts_them() -> None:
-    annotations, frame = table(seed=1)
-    labels = np.random.default_rng(3).integers(3, size=annotations.n_items)
-    cleaned = dict(zip(annotations.texts.to_pylist(), labels.tolist(), strict=True))
-    items: Counter[tuple[str, int, int]] = Counter()
-    by_first: Counter[tuple[str, int, int]] = Counter()
-    for (task, text), rows in frame.groupby(["task", "text"]):
-        for one, other in combinations(sorted({LABELS.index(label) for label in rows["label"]}), 2):
-            items[task, one, other] += 1
-            by_first[task, one, other] += cleaned[text] == one
-    found = disputed_labels(annotations, labels)
-    names = [task.name for task in annotations.tasks]
-    keys = [(names[t], a, b) for t, a, b in zip(found.task, found.first, found.second, strict=True)]
-    assert dict(zip(keys, found.items.tolist(), strict=True)) == dict(items)
-    assert dict(zip(keys, found.cleaned_first.tolist(), strict=True)) == {key: by_first[key] for key in items}
-    assert found.items.tolist() == sorted(found.items.tolist(), reverse=True)
+    assert ((found["low"] <= found["share"]) & (found["share"] <= found["high"])).all()
+    assert len(peer_agreement(annotations.sparse())) == 0
 
 
 def test_what_each_gave_against_a_truth_is_counted_as_a_loop_counts_it() -> None:
@@ -86,6 +58,9 @@ def test_what_each_gave_against_a_truth_is_counted_as_a_loop_counts_it() -> None
                 item = annotations.item[row]
                 if annotations.item_tasks[item] == task and truth[item] >= 0:
                     expected[truth[item], annotations.label[row]] += 1
-            np.testing.assert_array_equal(counts.matrix(2 * who + task), expected)
+            own = counts[(counts["annotator"] == who) & (counts["task"] == task)]
+            found = np.zeros((3, 3), int)
+            found[own["truth"], own["given"]] = own["count"]
+            np.testing.assert_array_equal(found, expected)
             assert compared[who, task] == expected.sum()
             np.testing.assert_allclose(shares[who, task], np.trace(expected) / expected.sum())

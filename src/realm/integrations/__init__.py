@@ -1,0 +1,1 @@
+"""REALM beside other tools."""
