@@ -8,19 +8,19 @@ import pytest
 
 SRC = Path(__file__).parents[2] / "src" / "realm"
 BUDGETS = {
-    "data": 5_280,
+    "data": 5_010,
     "crowd": 4_260,
     "channels": 620,
     "scorers": 2_160,
     "models": 370,
     "training": 2_610,
     "runs": 1_310,
-    "comparison": 1_950,
+    "comparison": 1_530,
     "check": 410,
     "report": 1_850,
     "integrations": 580,
     "cli": 2_530,
-    "demo": 270,
+    "demo": 220,
 }
 ROOT, WHOLE = 1_500, 31_800
 """The modules beside the packages, and all of it; the goal is 18,000."""

@@ -36,7 +36,7 @@ NAMES_SHOWN = 20
 
 @dataclass(frozen=True, eq=False)
 class Annotations:
-    """The annotations table. Immutable; every operation returns a new table.
+    """The annotations table. Immutable, its arrays read-only; every operation returns a new table.
 
     | field | shape | meaning |
     |---|---|---|
@@ -77,6 +77,11 @@ class Annotations:
             raise ValueError("Annotations: groups must have one entry for each annotator.")
         if (np.diff(self.item) < 0).any():
             raise ValueError("Annotations: annotations must be sorted by item.")
+        for name, column in [*columns.items(), ("gold", self.gold)]:
+            if column is not None:  # a view, so that an array of the caller's stays writable
+                view = column.view()
+                view.flags.writeable = False
+                object.__setattr__(self, name, view)
 
     @classmethod
     @completes

@@ -131,7 +131,7 @@ def build_items_of_rows(table: pa.Table, options: ReadOptions, source: Source, n
     numbers = np.arange(1, len(table) + 1, dtype=np.int64) if numbers is None else numbers
     rows = _after((drop_missing, normalise), LongTable(columns, numbers, source, Ledger(), names), options)
     task_of_row, task_names = _tasks(rows)
-    tasks = number_labels(rows, task_of_row, task_names).tasks
+    tasks, _, _ = number_labels(rows, task_of_row, task_names)
     return _items_table(rows, np.arange(len(rows), dtype=np.int64), task_of_row, tasks)
 
 
@@ -142,8 +142,8 @@ def _annotations(rows: SourceRows) -> Annotations:
         refuse_items_as_tasks(rows, len(task_names), len(first_row))
     refuse_merged_items(rows, item_of_row)
     refuse_swapped(rows, item_of_row)
-    numbers = number_labels(rows, task_of_row, task_names)
-    items = _items_table(rows, first_row, task_of_row, numbers.tasks)
+    tasks, label, gold = number_labels(rows, task_of_row, task_names)
+    items = _items_table(rows, first_row, task_of_row, tasks)
     row = np.flatnonzero(rows.annotated)
     annotator, names, weight, groups = np.zeros(0, dtype=np.int64), [], None, None
     if rows.options.wants_annotations:
@@ -151,7 +151,7 @@ def _annotations(rows: SourceRows) -> Annotations:
         names = [rows.columns["annotator"].values[code] for code in present.to_pylist()]
         warn_of_look_alikes(rows, names)
         weight, groups = _weights(rows, row), _groups(rows, row, annotator, len(names))
-        kept = _repeats(rows, item_of_row[row], annotator, numbers.label[row], row)
+        kept = _repeats(rows, item_of_row[row], annotator, label[row], row)
         kept = kept[np.argsort(item_of_row[row[kept]], kind="stable")]
         row, annotator, weight = row[kept], annotator[kept], None if weight is None else weight[kept]
     blank_context = items.contexts is not None and items.contexts.null_count == len(items)
@@ -161,9 +161,9 @@ def _annotations(rows: SourceRows) -> Annotations:
         annotators=tuple(names),
         item=item_of_row[row].astype(np.int32),
         annotator=annotator.astype(np.int32),
-        label=numbers.label[row].astype(np.int32),
+        label=label[row].astype(np.int32),
         weight=weight,
-        gold=_gold(rows, numbers.gold, item_of_row, len(items)),
+        gold=_gold(rows, gold, item_of_row, len(items)),
         ledger=rows.ledger,
         source_rows=rows.numbers[row].astype(np.int32) if rows.options.keep_rows else None,
         columns={role: name for role, name in columns.items() if role != "context" or not blank_context},

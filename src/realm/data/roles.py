@@ -42,20 +42,12 @@ class Corrections:
 
 @dataclass(frozen=True)
 class TrainedColumns:
-    """The columns that a run was trained on, by which tables for it are read.
+    """The columns that a run was trained on, by which tables for it are read."""
 
-    | field | meaning |
-    |---|---|
-    | run | what messages call the run |
-    | columns | the column of each role that the table trained on had; one that it had not is not read |
-    | export | the tool whose export it was; None for a plain table |
-    | corrections | annotators left out and labels renamed there, as they are here unless others are named |
-    """
-
-    run: str
-    columns: Mapping[str, str]
-    export: str | None = None
-    corrections: Corrections = field(default_factory=Corrections)
+    run: str  # what messages call the run
+    columns: Mapping[str, str]  # of each role that the table trained on had; one that it had not is not read
+    export: str | None = None  # the tool whose export it was; None for a plain table
+    corrections: Corrections = field(default_factory=Corrections)  # as they are here unless others are named
 
 
 def resolve_columns(
