@@ -8,14 +8,14 @@ import pytest
 
 SRC = Path(__file__).parents[2] / "src" / "realm"
 BUDGETS = {
-    "data": 5_010,
-    "crowd": 4_260,
-    "channels": 620,
+    "data": 4_940,
+    "crowd": 4_100,
+    "channels": 630,
     "scorers": 2_160,
     "models": 370,
     "training": 2_610,
-    "runs": 1_310,
-    "comparison": 1_530,
+    "runs": 1_230,
+    "comparison": 1_490,
     "check": 410,
     "report": 1_850,
     "integrations": 580,

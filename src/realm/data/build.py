@@ -16,12 +16,11 @@ from realm.data.corrections import correct_annotators, fold_labels, rename_label
 from realm.data.items import Ints, Items, Task
 from realm.data.label_sets import number_labels
 from realm.data.ledger import Ledger
-from realm.data.long_table import LongTable, columns_of
+from realm.data.long_table import LongTable, SourceRows, columns_of
 from realm.data.options import option_key
 from realm.data.orders import join_orders
 from realm.data.read_options import ReadOptions, checked
 from realm.data.roles import REMEMBERED, listed
-from realm.data.rows import SourceRows
 from realm.data.source import Rows, Source
 from realm.data.wrong_columns import refuse_items_as_tasks, refuse_merged_items, refuse_swapped
 from realm.errors import RealmError
@@ -178,7 +177,7 @@ def _tasks(rows: SourceRows) -> tuple[Codes, list[str]]:
     names = [task.name for task in rows.options.tasks or ()]
     if "task" not in rows.columns:
         if len(names) > 1:
-            raise rows.source.error(f"the run has several tasks ({listed(names, 10)}). Name their column with `task`.")
+            raise rows.source.error(f"the run has several tasks ({listed(names)}). Name their column with `task`.")
         return np.zeros(len(rows), dtype=np.int64), names or [DEFAULT_TASK]
     column = rows.columns["task"]
     if not names:
@@ -187,7 +186,7 @@ def _tasks(rows: SourceRows) -> tuple[Codes, list[str]]:
     places = {name: place for place, name in enumerate(names)}
     codes = np.array([places.get(name, UNKNOWN) for name in column.values], dtype=np.int64)[column.codes]
     if (unknown := np.flatnonzero(codes == UNKNOWN)).size:
-        message = f"the task '{column.at(unknown[0])}' is not one of the run's: {listed(names, 20)}."
+        message = f"the task '{column.at(unknown[0])}' is not one of the run's: {listed(names)}."
         raise rows.error(unknown, message)
     return codes, names
 

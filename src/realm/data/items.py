@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Ints = npt.NDArray[np.int32]
+TABLE = "the table"
+"""What messages call a table in memory."""
 LABELS_SHOWN = 12
 """Labels that are listed on one line."""
 CHARACTERS_SHOWN = 120
@@ -93,12 +95,7 @@ class Items:
     @classmethod
     @completes
     def from_pandas(
-        cls,
-        frame: pd.DataFrame,
-        read_options: ReadOptions | None = None,
-        *,
-        source: str = "the table",
-        **arguments: Any,
+        cls, frame: pd.DataFrame, read_options: ReadOptions | None = None, *, source: str = TABLE, **arguments: Any
     ) -> Items:
         """Build from a DataFrame; rows with equal ids (or else equal texts) are one item."""
         from realm.data.readers import read_table

@@ -12,12 +12,9 @@ import pyarrow as pa
 from realm.data.annotations import UNKNOWN
 from realm.data.columns import Codes, Mask, encode
 from realm.data.items import Task
+from realm.data.long_table import SourceRows
 from realm.data.options import read_choices
 from realm.data.roles import listed
-from realm.data.rows import SourceRows
-
-LABELS_SHOWN = 20
-"""Labels that a message lists: the whole of a usual label set."""
 
 
 def split_list(text: str) -> list[str]:
@@ -149,5 +146,5 @@ def _look_up(tasks: Sequence[Task], labels: Sequence[str]) -> tuple[list[int], i
         return numbers, None, ""
     task = tasks[wrong := numbers.index(UNKNOWN)]
     of_task = "" if len(places) == 1 else f" of task '{task.name}'"
-    names = listed(task.labels, LABELS_SHOWN) if task.labels else ""
+    names = listed(task.labels) if task.labels else ""
     return numbers, wrong, f"is not among the labels{of_task}: {names}."

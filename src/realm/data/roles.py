@@ -27,8 +27,8 @@ ANNOTATION_COLUMNS = tuple(OWN_NAMES.get(role, role) for role in ANNOTATION_ROLE
 """What the columns of these roles are called where none is named for them."""
 REMEMBERED = ("text", "context", "item", "options", "task")
 """Roles whose columns a run remembers: those that say what an item is. Gold is no part of a run."""
-NAMES_SHOWN = 40
-"""Columns or fields that a message lists: all of a usual table, and not the thousands of a broken one."""
+NAMES_SHOWN = 20
+"""Names that a message lists: all of a usual table, and not the thousands of a broken one."""
 
 
 @dataclass(frozen=True)

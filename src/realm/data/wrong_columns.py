@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from realm.data.columns import Categorical, Codes, combine
-from realm.data.rows import SourceRows
+from realm.data.long_table import SourceRows
 from realm.errors import RealmError
 
 ID_WORDS = {"id", "uid", "uuid", "key", "pair", "idx", "index", "item", "example", "question", "hit"}
@@ -79,9 +79,9 @@ def refuse_swapped(rows: SourceRows, item_of_row: Codes) -> None:
     annotated = np.flatnonzero(rows.annotated)
     item = item_of_row[annotated]
     annotator, label = (rows.columns[role].codes[annotated] for role in ("annotator", "label"))
-    n_annotators, n_labels = len(np.unique(annotator)), len(np.unique(label))
+    n_annotators, n_labels = (int(np.count_nonzero(np.bincount(codes))) for codes in (annotator, label))
     contradicted = _contradictions(item, annotator, label)
-    is_one_each = len(np.unique(item)) == len(item) and n_labels > MANY_TIMES * n_annotators
+    is_one_each = np.bincount(item).max() == 1 and n_labels > MANY_TIMES * n_annotators
     # An agreement, two annotators with one label, would be a contradiction if they were swapped.
     is_swapped = contradicted > SOME * len(item) and _contradictions(item, label, annotator) <= HARDLY * len(item)
     if n_annotators == 1 or not (is_one_each or is_swapped):
