@@ -159,9 +159,7 @@ class RealmTrainer(Trainer):
         )
         self.loss_is_scaled_for_ga = True  # divided already by the count of the whole effective batch
         if self.is_deepspeed_enabled or self.is_fsdp_enabled:
-            raise RealmError(
-                "DeepSpeed and FSDP are not supported. Use `torchrun`, with `lora_rank` or `train_layers`."
-            )
+            raise RealmError("FSDP and DeepSpeed are not supported: use `torchrun` with `lora_rank` or `train_layers`.")
 
         closed_form = config.method_update == "em" and channel.can("update")
         if closed_form:
