@@ -215,7 +215,7 @@ def test_a_run_whose_folds_cannot_be_trained_is_kept(tiny_model, tmp_path, monke
     def fail(*_, **__):
         raise RealmError("no fold today.")
 
-    monkeypatch.setattr("realm.training.trainer.cross_fit", fail)
+    monkeypatch.setattr("realm.training.results.cross_fit", fail)
     made = trainer(tiny_model("bert"), crowd(20), tmp_path / "run", cross_fit=2, max_steps=1, write_run=True)
     made.train()
     run = Run.open(tmp_path / "run")
