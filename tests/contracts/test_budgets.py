@@ -13,7 +13,7 @@ BUDGETS = {
     "channels": 620,
     "scorers": 2_400,
     "models": 370,
-    "training": 2_610,
+    "training": 2_580,
     "runs": 1_310,
     "comparison": 1_950,
     "check": 410,

@@ -96,7 +96,8 @@ class ReportingTrainer(Trainer):
             self._caches[table] = None
             if encoded is not None and args.train_layers and args.cache_gb:
                 self._caches[table] = FrozenLayersCache(self.scorer, encoded, args.cache_gb, progress=self._progress)
-        return self._caches[table]
+        cache: FrozenLayersCache | None = self._caches[table]
+        return cache
 
     def _score(self, encoded: Any, cache: FrozenLayersCache | None = None, **how: Any) -> Scores:
         """What the model says now of encoded items, in shares over the processes; all of them must ask."""

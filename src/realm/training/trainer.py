@@ -167,8 +167,8 @@ class RealmTrainer(ReportingTrainer):
         if self._progress is not ignore_progress:
             self.add_callback(StepProgress(self._progress))
         if self.earlier is not None:
-            known, everybody = self.earlier.annotators_named, table.n_annotators
-            warnings = [*warnings, f"`prior`: it has estimates of {known:,} of the {everybody:,} annotators."]
+            known = f"{self.earlier.annotators_named:,} of the {table.n_annotators:,} annotators"
+            warnings = [*warnings, f"`prior`: it has estimates of {known}."]
         if test is not None:
             warnings = warnings + check_test(annotations, test)
         self.warnings = [*self.annotations.ledger.warnings, *warnings]
@@ -224,9 +224,8 @@ class RealmTrainer(ReportingTrainer):
 
     def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
         if (losses := self._resumed_losses) is not None:  # of which `Trainer` begins anew
-            own = losses["unlogged"]
-            same_processes = len(own) == self.args.world_size
-            self._tr_loss.fill_(own[self.args.process_index] if same_processes else sum(own) / len(own))
+            own, rank = losses["unlogged"], self.args.process_index
+            self._tr_loss.fill_(own[rank] if len(own) == self.args.world_size else sum(own) / len(own))
             self._total_loss_scalar, self._globalstep_last_logged = losses["logged"], losses["last_logged_step"]
             self._resumed_losses = None
         loss: Tensor = super().training_step(*args, **kwargs)
@@ -238,20 +237,14 @@ class RealmTrainer(ReportingTrainer):
     # ---------------------------------------------------------------- optimiser
 
     def create_optimizer(self, model: Any = None) -> Any:
-        if self.optimizer is not None:
-            return self.optimizer
-        args = self.args
-        groups = parameter_groups(self.model, args, decayed=set(self.get_decay_parameter_names(self.model)))
-        self.model.trained = [parameter for group in groups for parameter in group["params"]]
-        self.optimizer = MaskedAdamW(
-            groups,
-            self._touched,
-            lr=args.learning_rate,
-            betas=(args.adam_beta1, args.adam_beta2),
-            eps=args.adam_epsilon,
+        if self.optimizer is None:
+            args, decayed = self.args, set(self.get_decay_parameter_names(self.model))
+            groups = parameter_groups(self.model, args, decayed)
+            self.model.trained = [parameter for group in groups for parameter in group["params"]]
             # One pass over memory instead of ten. Under fp16 the fused step would unscale theta's gradient alone.
-            fused=args.optim == OptimizerNames.ADAMW_TORCH_FUSED and not args.fp16,
-        )
+            fused = args.optim == OptimizerNames.ADAMW_TORCH_FUSED and not args.fp16
+            adam = {"lr": args.learning_rate, "betas": (args.adam_beta1, args.adam_beta2), "eps": args.adam_epsilon}
+            self.optimizer = MaskedAdamW(groups, self._touched, fused=fused, **adam)
         return self.optimizer
 
     def _touched(self) -> Tensor:
@@ -272,12 +265,10 @@ class RealmTrainer(ReportingTrainer):
 
     def diverged(self, what: str, step: int) -> RealmError:
         """The error that ends a training whose numbers are no longer finite."""
-        last = next(iter(checkpoints.checkpoints(self.run / "checkpoints")), None)
-        goes_on = f"{last} is the last checkpoint: `resume` goes on from it, with the same settings."
+        last = [f"`resume` goes on from {path}." for path in checkpoints.checkpoints(self.run / "checkpoints")[:1]]
         return RealmError(
             f"step {step}: {what} is infinite or not a number: training diverged, and nothing of it was written as a "
-            f"result. Lower `learning_rate` ({self.args.learning_rate:g}) and begin again with `overwrite`. "
-            f"{goes_on if last else 'No checkpoint was written before it.'}"
+            f"result. Lower `learning_rate` ({self.args.learning_rate:g}) and begin again with `overwrite`. {''.join(last)}"
         )
 
     def _check_finite(self) -> None:
@@ -355,8 +346,7 @@ class RealmTrainer(ReportingTrainer):
         if state is None or state.global_step < state.max_steps:
             return super().train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint), **more)
         self._load_from_checkpoint(str(checkpoint))
-        self.state, losses = state, self._resumed_losses
-        assert losses is not None
+        self.state, losses = state, self._resumed_losses or {}
         self._total_loss_scalar = losses["logged"] + sum(losses["unlogged"]) / len(losses["unlogged"])
         metrics = {"train_loss": 0.0}
         self.log(metrics)  # fills in the mean loss
@@ -438,8 +428,8 @@ class RealmTrainer(ReportingTrainer):
     def push_to_hub(self, *args: Any, **kwargs: Any) -> str:
         """Refused: `Trainer` would upload the whole run folder, the annotators with it."""
         raise RealmError(
-            "push_to_hub: the trainer's would upload the whole run folder, its annotators with it. Give "
-            f"`hub_model_id` before training, or push the finished run: Run.open({str(self.run)!r}).push_to_hub(id)."
+            "push_to_hub: the trainer's would upload the whole run folder, its annotators with it. Set `hub_model_id` "
+            f"before training, or push the finished run: Run.open({str(self.run)!r}).push_to_hub(id)."
         )
 
 
