@@ -35,7 +35,6 @@ GROUPS = {
         "answers",
     ),
     "promise": ("chance", "sensitivity"),
-    "survival": ("soak",),
 }
 PACKAGES = ("torch", "transformers", "accelerate", "numpy", "pyarrow", "crowd-kit", "cleanlab")
 

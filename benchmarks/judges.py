@@ -36,9 +36,9 @@ import pandas as pd
 
 from realm import PAPER, Annotations, aggregate, compare, estimate
 from realm.crowd.panel import Panel
-from realm_lab import Recorded, expand, load_benchmark, load_spec
+from realm_lab import Recorded, load_benchmark, load_spec
 from realm_lab.cells import drawn_per_item
-from realm_lab.results import method_of
+from realm_lab.specs import spec_rows
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 RECORDED = Path(__file__).parents[1] / "docs" / "results"
@@ -126,13 +126,15 @@ def civilcomments(results: Path | None = None) -> Iterator[str]:
     yield from distilled(single_judges(table.annotators[best], table.annotators[int(accuracy.argmax())], results))
 
 
-def _recorded_cells() -> list[Any]:
-    return [cell for cell in expand(load_spec("real-real")) if _is_wanted(cell.fields(), dict(cell.settings))]
+def _recorded() -> dict[Any, str]:
+    """The cells that the record is asked for, with their methods."""
+    rows = spec_rows(load_spec("real-real"))
+    return {row["cell"]: row["method"] for row in rows if _is_wanted(row["cell"].fields(), dict(row["cell"].settings))}
 
 
 def single_judges(taken: str, by_gold: str, folder: Path | None) -> dict[str, pd.DataFrame]:
     """Figures of models distilled from single judges, a row for each seed, trained as the recorded ones were."""
-    cell = _recorded_cells()[0]
+    cell = next(iter(_recorded()))
     settings = {**dict(cell.settings), "max_steps": cell.steps}
     data = load_benchmark("civilcomments", DATA)
 
@@ -154,9 +156,9 @@ def distilled(singles: Mapping[str, pd.DataFrame] | None = None) -> Iterator[str
 
     `singles` are the figures of models distilled from single judges, which are left out where it is None.
     """
-    cells = _recorded_cells()
-    results = Recorded(RECORDED).frame(cells)
-    results["method"] = results["id"].map({cell.id: method_of(cell) for cell in cells})
+    methods = _recorded()
+    results = Recorded(RECORDED).frame(list(methods))
+    results["method"] = results["id"].map({cell.id: method for cell, method in methods.items()})
     if results.empty:
         yield "no training on CivilComments is recorded: run `make reproduce`"
         return

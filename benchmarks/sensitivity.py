@@ -22,13 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from realm import PAPER
 from realm.comparison.cells import Cell
 from realm.comparison.training import train_cell
 from realm.crowd.engine import PRIORS, Priors
-from realm_lab import expand, load_spec
+from realm_lab import load_spec
 from realm_lab.evidence import Promise
-from realm_lab.results import method_of
+from realm_lab.specs import spec_rows
 
 SPEC = "real-real"
 CONFIGURATIONS = (
@@ -92,9 +91,9 @@ def scaled(constant: Constant, factor: float) -> Iterator[None]:
 def cells_of(configuration: dict[str, str], options: argparse.Namespace) -> list[Cell]:
     """The cells in which the spec trains the default in a configuration, one for each seed."""
     found = []
-    for cell in expand(load_spec(SPEC), options.data):
-        is_default = method_of(cell) == "realm" and not PAPER.items() <= cell.settings.items()
-        if is_default and configuration.items() <= cell.data.describe().items():
+    for row in spec_rows(load_spec(SPEC), options.data):
+        if row["method"] == "realm" and configuration.items() <= row.items():
+            cell = row["cell"]
             sizes = {} if options.items is None else {"items": options.items, "test_items": options.items}
             data, model = replace(cell.data, **sizes), options.model or cell.model
             found.append(replace(cell, model=model, data=data, steps=options.steps or cell.steps))

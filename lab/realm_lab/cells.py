@@ -16,99 +16,39 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from realm import METHODS, Annotations, Channel, Items, RealmError, Task, simulate
-from realm.comparison.cells import Cell, CellTables
-from realm.comparison.simulation import POOLS, read_pool, task_matrix
-from realm_lab.datasets import Benchmark, load_benchmark, named_task
-from realm_lab.datasets.base import MIN_ANNOTATIONS
+from realm import METHODS, Annotations, Channel, Items, RealmError, simulate
+from realm.comparison.cells import CellTables
+from realm.comparison.simulation import HIGH, LOW, POOLS, read_pool
+from realm_lab.datasets import Benchmark, load_benchmark
 
 JOINED = "+"
 """Between benchmarks that are trained on jointly, as several tasks."""
+MIN_ANNOTATIONS = 100
+"""Of a real annotator, to be ranked for the contrast pool. The paper gives no such number; with this one its pool of
+SentPolarity has the sizes that its epochs imply (docs/benchmarks.md)."""
 SHUFFLE_SEED = 0
 """Of the order in which a smaller variant selects its items: the same for every cell, so that they share caches."""
 DRAWING = 1
 """Beside the seed, of the stream that draws annotations: not the one that decides which of them is kept by `sparse`."""
-OF_ANNOTATIONS = ("annotator", "label", "weight")
-"""Columns that a table of items with gold does not have."""
-Floats = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class OwnBenchmark:
-    """Tables of a person's own as a benchmark, an entry of `benchmarks` in a spec.
-
-    | field | meaning |
-    |---|---|
-    | train, test | files of annotations and of items with gold |
-    | columns | names of the columns item, task, text, context, annotator, label, gold, weight, options |
-    | labels | the label set in its order; None for the labels that occur, sorted |
-    | instruction | the sentence in front of every prompt |
-    | min_annotations | annotations that an annotator needs to be ranked for the pool `contrast:m` |
-    | annotated | False for items with gold alone, whose annotators are simulated |
-    | digest | a hash of both files and of how they are read |
-    """
-
-    name: str
-    train: Path
-    test: Path
-    columns: tuple[tuple[str, str], ...] = ()
-    labels: tuple[str, ...] | None = None
-    instruction: str | None = None
-    min_annotations: int = MIN_ANNOTATIONS
-    annotated: bool = True
-    digest: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        how = (self.columns, self.labels, self.instruction, self.min_annotations, self.annotated)
-        digest = hashlib.blake2b(repr(how).encode(), digest_size=8)
-        for file in (self.train, self.test):
-            digest.update(hashlib.blake2b(file.read_bytes()).digest())
-        object.__setattr__(self, "digest", digest.hexdigest())
-
-    def load(self) -> Benchmark:
-        columns: dict[str, Any] = dict(self.columns)
-        of_items = {name: value for name, value in columns.items() if name not in OF_ANNOTATIONS}
-        labels: dict[str, Any] = {} if self.labels is None else {"labels": self.labels}
-        if self.annotated:
-            train = Annotations.read(self.train, **columns, **labels)
-        else:
-            train = Annotations.read_test(self.train, **of_items, **labels)
-        test = Annotations.read_test(self.test, tasks=train.tasks, optional=("item",), **of_items)
-        train, test = (named_task(table, self.name) for table in (train, test))
-        how: dict[str, Any] = {"min_annotations": self.min_annotations, "instruction": self.instruction}
-        return Benchmark(self.name, train, test, **how)
 
 
 @dataclass(frozen=True)
 class BenchmarkData:
     """The data of a cell of the lab.
 
-    | field | meaning |
-    |---|---|
-    | benchmark | its name, or one task of it (`cebab/food`); several joined by `+` are trained on as several tasks |
-    | noise | of simulated annotators; None for the benchmark's own annotations |
-    | pool | accuracies of simulated annotators (`D1`, `graded:5`), or `all`, `contrast:20`, `per-item:3` of its own |
-    | regime | `sparse` or `shared` |
-    | items, test_items | how many training and test items, of each benchmark; None for all |
-    | gold_apart | gold items that the model is fitted to first, and that nothing else reads; None for no such fit |
-    | channel | a channel that is no setting's choice, `MODULE:CLASS` or `FILE.py:CLASS`; None for the method's own |
-    | folder | where the benchmark's files are; None for the hub |
-    | own | the benchmarks that the spec brings itself, as far as this is one of them |
-
     Training on gold reads neither noise nor regime, and the pool only of a benchmark's own annotators, whose items it
     trains on: what is not read is None, so that such a cell is trained once for all configurations that share it.
     """
 
-    benchmark: str
-    noise: str | None = None
-    pool: str | None = None
-    regime: str | None = None
-    items: int | None = None
+    benchmark: str  # its name, or one task of it (`cebab/food`); several joined by `+` are trained on as several tasks
+    noise: Any = None  # of simulated annotators; None for the benchmark's own annotations
+    pool: str | None = None  # simulated accuracies (`D1`, `graded:5`), or `all`, `contrast:20`, `per-item:3` of its own
+    regime: Any = None  # `sparse` or `shared`
+    items: int | None = None  # how many training and test items, of each benchmark; None for all
     test_items: int | None = None
-    gold_apart: int | None = None
-    channel: str | None = None
-    folder: Path | None = field(default=None, compare=False)
-    own: tuple[OwnBenchmark, ...] = field(default=(), compare=False)
+    gold_apart: int | None = None  # gold items that the model is fitted to first, and that nothing else reads
+    channel: str | None = None  # `MODULE:CLASS` or `FILE.py:CLASS`, in place of the method's own
+    folder: Path | None = field(default=None, compare=False)  # where the benchmark's files are; None for the hub
 
     @property
     def origin(self) -> str:
@@ -116,15 +56,14 @@ class BenchmarkData:
 
     def describe(self) -> dict[str, Any]:
         described = {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
-        # a file of a person's own changes: another content is another cell
-        if self.own:
-            described["files"] = JOINED.join(each.digest for each in self.own)
-        if (channel := described.pop("channel")) is not None:
-            described |= {"channel": Path(channel).name, "channel_source": _source_hash(channel)}
+        file = (self.channel or "").rpartition(":")[0]
+        if file.endswith(".py"):  # a changed formula is another cell
+            digest = hashlib.blake2b(Path(file).read_bytes(), digest_size=8).hexdigest()
+            described["channel"] = f"{Path(str(self.channel)).name} {digest}"
         return described
 
     def fingerprint(self) -> str:
-        return _fingerprint(self.benchmark, self.folder, self.own)
+        return _fingerprint(self.benchmark, self.folder)
 
     def __str__(self) -> str:
         channel = (self.channel or "").rpartition(":")[2]
@@ -133,57 +72,41 @@ class BenchmarkData:
     def load(self, method: str, seed: int) -> CellTables:
         """The same annotations for every method of a configuration; for the oracle, the items of these with gold."""
         channel = None if self.channel is None else load_channel(self.channel)
+        needs_gold = METHODS[method].needs_gold
         names = self.benchmark.split(JOINED)
-        parts = [_load(name, self.folder, self.own) for name in names]
+        parts = [_load(name, self.folder) for name in names]
         test = join(names, [_some(_with_gold(part.test, part.name), self.test_items) for part in parts])
         instructions = {part.instruction for part in parts}
         instruction = instructions.pop() if len(instructions) == 1 else None
-        needs_gold = METHODS[method].needs_gold
         if self.noise is None and (not needs_gold or self.pool is not None):
-            table = self._own_annotations(parts[0], method, seed)
+            table = self._own_annotations(parts[0], needs_gold, seed)
             return CellTables(table, test, instruction=instruction, channel=channel)
         items = join(names, [_some(_with_gold(part.train, part.name), self.items) for part in parts])
-        items, apart = (items, None) if self.gold_apart is None else kept_apart(items, self.gold_apart)
-        accuracies = None if needs_gold else simulated_pool(self.pool or "", len(parts), len(items.tasks))
+        items, apart = (items, None) if self.gold_apart is None else _kept_apart(items, self.gold_apart)
+        accuracies = None if needs_gold else _accuracies(self.pool or "", len(parts), len(items.tasks))
         if accuracies is not None:
-            how: dict[str, Any] = {"noise": self.noise, "regime": self.regime}
-            items = simulate(items, accuracies, seed=seed, **how)
+            items = simulate(items, accuracies, noise=self.noise, regime=self.regime, seed=seed)
         return CellTables(items, test, accuracies, instruction, apart, channel)
 
-    def _own_annotations(self, part: Benchmark, method: str, seed: int) -> Annotations:
+    def _own_annotations(self, part: Benchmark, needs_gold: bool, seed: int) -> Annotations:
         """The benchmark's own annotations, by pool, number of items and regime; for the oracle, those with gold."""
-        needs_gold = METHODS[method].needs_gold
-        if not part.train.n_annotations:
-            if needs_gold and self.pool == "all":
-                return _some(_with_gold(part.train, part.name), self.items)
+        table, (kind, *sizes) = part.train, str(self.pool or "all").split(":")
+        numbers = {"all": [0], "contrast": [1, 2], "per-item": [1]}
+        if len(sizes) not in numbers.get(kind, []) or not all(size.isdigit() and int(size) for size in sizes):
+            raise RealmError(f"pool {self.pool}: must be `all`, `contrast:20`, `contrast:20:10` or `per-item:3`.")
+        if not table.n_annotations:
             raise RealmError(f"{self.benchmark} has no annotations of its own: give a noise and a pool.")
-        contrast, least, per_item = own_pool(self.pool or "all")
-        try:
-            table = part.train
-            table = table.contrast(contrast, least or part.min_annotations) if contrast else table.compact()
-        except RealmError as error:
-            raise RealmError(f"pool {self.pool} of {self.benchmark}: {error}") from None
-        table = _some(table, self.items).compact()
+        if kind == "contrast":
+            table = table.contrast(int(sizes[0]), int(sizes[1]) if len(sizes) > 1 else MIN_ANNOTATIONS)
+        table = _some(table.compact(), self.items).compact()
         if needs_gold:
             return _with_gold(table, f"{part.name}, pool {self.pool}")
-        if per_item:
-            table = drawn_per_item(table, per_item, seed)
+        if kind == "per-item":
+            table = drawn_per_item(table, int(sizes[0]), seed)
         return table.sparse(seed) if self.regime == "sparse" else table
 
 
-DATA_FIELDS = tuple(each.name for each in fields(BenchmarkData))
-
-
-def benchmark_cell(model: str, method: str, seed: int, steps: int, **more: Any) -> Cell:
-    """A cell of the lab. `more` are fields of `BenchmarkData`, which becomes its data, and of `Cell`."""
-    data = BenchmarkData(**{name: more.pop(name) for name in DATA_FIELDS if name in more})
-    if METHODS[method].needs_gold:
-        pool = oracle_pool(data.pool) if data.noise is None else None
-        data = replace(data, noise=None, pool=pool, regime=None)
-    return Cell(model, data, method, seed, steps, **more)
-
-
-def kept_apart(items: Annotations, n: int) -> tuple[Annotations, Annotations]:
+def _kept_apart(items: Annotations, n: int) -> tuple[Annotations, Annotations]:
     """The items without n of those with gold, and these n: the labels of each task in turn, the same for every seed."""
     assert items.gold is not None
     if n >= items.n_items:
@@ -212,6 +135,71 @@ def _some(table: Annotations, items: int | None) -> Annotations:
     return table.take_items(np.sort(order[:items]))
 
 
+def drawn_per_item(table: Annotations, n: int, seed: int) -> Annotations:
+    """At most n annotations of each item, drawn without replacement."""
+    draws = np.random.default_rng([seed, DRAWING]).random(table.n_annotations)
+    order = np.lexsort((draws, table.item))
+    place = np.empty(table.n_annotations, dtype=np.int64)
+    place[order] = np.arange(table.n_annotations) - table.offsets[table.item[order]]
+    return table.keep_annotations(place < n).compact()
+
+
+def _accuracies(pool: str, benchmarks: int, tasks: int) -> npt.NDArray[np.float64]:
+    """Accuracies (annotators, tasks). Over several benchmarks D1, D2 and D3 are the paper's annotator x task matrices:
+    annotator i is reliable on task i only (D1), on every task but i (D2), or 0.9, 0.5 and 0.1 in turn (D3)."""
+    if benchmarks == 1 or pool not in POOLS:
+        return np.repeat(np.array(read_pool(pool))[:, None], tasks, axis=1)
+    if pool == "D3":
+        return np.stack([np.roll(POOLS["D3"], annotator) for annotator in range(tasks)])
+    return np.where(np.eye(tasks, dtype=bool) == (pool == "D1"), HIGH, LOW)
+
+
+def join(names: Sequence[str], tables: Sequence[Annotations]) -> Annotations:
+    """The items of several benchmarks of one task each in one table, without annotations."""
+    if len(tables) == 1:
+        return tables[0]
+    if several := [name for name, table in zip(names, tables, strict=True) if len(table.tasks) > 1]:
+        raise RealmError(f"{several[0]} has several tasks: join one of them, such as {several[0]}/TASK.")
+    item_tasks = np.repeat(np.arange(len(tables)), [table.n_items for table in tables])
+    columns = ("ids", "texts", "contexts", "options")
+    parts = [{name: getattr(table.items, name) for name in columns} for table in tables]
+    known = [pa.table({name: column for name, column in part.items() if column is not None}) for part in parts]
+    joined = pa.concat_tables(known, promote_options="default")
+    whole: dict[str, Any] = {name: joined[name].combine_chunks() for name in joined.column_names}
+    tasks = tuple(replace(table.tasks[0], name=name) for name, table in zip(names, tables, strict=True))
+    items = Items(**{**dict.fromkeys(columns), **whole}, item_tasks=item_tasks.astype(np.int32), tasks=tasks)
+    gold = np.concatenate([table.gold for table in tables if table.gold is not None])
+    empty = np.zeros(0, dtype=np.int32)
+    return Annotations(items=items, annotators=(), item=empty, annotator=empty, label=empty, gold=gold)
+
+
+@lru_cache(maxsize=8)
+def _load(name: str, folder: Path | None) -> Benchmark:
+    """A benchmark, or one task of it: `cebab/food`."""
+    whole, _, task = name.partition("/")
+    benchmark = load_benchmark(whole, folder)
+    if not task:
+        return benchmark
+    train, test = _one_task(benchmark.train, task), _one_task(benchmark.test, task)
+    return replace(benchmark, name=name, train=train, test=test)
+
+
+def _one_task(table: Annotations, name: str) -> Annotations:
+    part = table.select(tasks=[name])
+    tasks = tuple(task for task in table.tasks if task.name == name)
+    return replace(part, items=replace(part.items, tasks=tasks, item_tasks=np.zeros(part.n_items, dtype=np.int32)))
+
+
+@lru_cache(maxsize=64)
+def _fingerprint(benchmark: str, folder: Path | None) -> str:
+    """A hash of everything a benchmark (or several joined by +) holds: tables, gold and instruction."""
+    digest = hashlib.blake2b(digest_size=8)
+    for part in (_load(name, folder) for name in benchmark.split(JOINED)):
+        for text in (part.train.fingerprint(gold=True), part.test.fingerprint(gold=True), part.instruction or ""):
+            digest.update(text.encode())
+    return digest.hexdigest()
+
+
 # -------------------------------------------------------------------- a channel of one's own
 
 
@@ -234,124 +222,3 @@ def load_channel(name: str) -> type[Channel]:
     if not (isinstance(found, type) and issubclass(found, Channel)):
         raise RealmError(f"channel {name}: is no subclass of realm.Channel.")
     return found
-
-
-@lru_cache
-def _source_hash(channel: str) -> str:
-    """A hash of the file that a channel's class is in: a changed formula is another cell."""
-    file = sys.modules[load_channel(channel).__module__].__file__
-    return hashlib.blake2b(Path(file or "").read_bytes(), digest_size=8).hexdigest()
-
-
-# -------------------------------------------------------------------- pools
-
-
-def simulated_pool(pool: str, benchmarks: int, tasks: int) -> Floats:
-    """Accuracies (annotators, tasks). Over several benchmarks D1, D2 and D3 are the paper's annotator x task matrices.
-
-    Examples:
-        >>> simulated_pool("D1", benchmarks=3, tasks=3).tolist()
-        [[0.9, 0.1, 0.1], [0.1, 0.9, 0.1], [0.1, 0.1, 0.9]]
-    """
-    if benchmarks > 1 and pool in POOLS:
-        return task_matrix(pool, tasks)
-    return np.repeat(np.array(read_pool(pool))[:, None], tasks, axis=1)
-
-
-def own_pool(pool: str) -> tuple[int, int | None, int]:
-    """Read `all`, `contrast:m`, `contrast:m:min_annotations` or `per-item:n`, of a benchmark's own annotations.
-
-    Returns m (0 for everybody's), how many annotations somebody needs for it (None for the benchmark's own number), and
-    n (0 for all).
-    """
-    name, *words = pool.split(":")
-    sizes = [int(word) for word in words if word.isdigit()]
-    if len(sizes) == len(words) and all(sizes):
-        if name == "all" and not sizes:
-            return 0, None, 0
-        if name == "contrast" and 1 <= len(sizes) <= 2:
-            return sizes[0], sizes[1] if len(sizes) == 2 else None, 0
-        if name == "per-item" and len(sizes) == 1:
-            return 0, None, sizes[0]
-    raise RealmError(
-        f"pool {pool}: must be, of a benchmark's own annotators, `all`, `contrast:20`, `contrast:20:10` (those with 10 "
-        "annotations or more), or `per-item:3` (three labels of each item). With a noise it may be D1, D2, D3, "
-        "graded:N, one-reliable:N or accuracies."
-    )
-
-
-def oracle_pool(pool: str | None) -> str | None:
-    """The pool whose items an oracle trains on: those of `per-item:n` are everybody's."""
-    return "all" if pool and pool.startswith("per-item") else pool
-
-
-def drawn_per_item(table: Annotations, n: int, seed: int) -> Annotations:
-    """At most n annotations of each item, drawn without replacement."""
-    draws = np.random.default_rng([seed, DRAWING]).random(table.n_annotations)
-    order = np.lexsort((draws, table.item))
-    place = np.empty(table.n_annotations, dtype=np.int64)
-    place[order] = np.arange(table.n_annotations) - table.offsets[table.item[order]]
-    return table.keep_annotations(place < n).compact()
-
-
-# -------------------------------------------------------------------- several benchmarks
-
-
-def join(names: Sequence[str], tables: Sequence[Annotations]) -> Annotations:
-    """The items of several benchmarks in one table, each with tasks of its own and without annotations.
-
-    A benchmark of one task gives its name to it. A single table is returned unchanged.
-    """
-    if len(tables) == 1:
-        return tables[0]
-    tasks: list[Task] = []
-    item_tasks: list[np.ndarray] = []
-    for name, table in zip(names, tables, strict=True):
-        item_tasks.append(table.item_tasks + len(tasks))
-        several = len(table.tasks) > 1
-        tasks += [replace(task, name=f"{name}: {task.name}" if several else name) for task in table.tasks]
-    columns = ("ids", "texts", "contexts", "options")
-    parts = [{name: getattr(table.items, name) for name in columns} for table in tables]
-    joined = pa.concat_tables(
-        [pa.table({name: column for name, column in part.items() if column is not None}) for part in parts],
-        promote_options="default",
-    )
-    whole: dict[str, Any] = {name: joined[name].combine_chunks() for name in joined.column_names}
-    items = Items(
-        **{**dict.fromkeys(columns), **whole},
-        item_tasks=np.concatenate(item_tasks).astype(np.int32),
-        tasks=tuple(tasks),
-    )
-    gold = np.concatenate([table.gold for table in tables if table.gold is not None])
-    empty = np.zeros(0, dtype=np.int32)
-    return Annotations(items=items, annotators=(), item=empty, annotator=empty, label=empty, gold=gold)
-
-
-@lru_cache(maxsize=8)
-def _load(name: str, folder: Path | None, own: tuple[OwnBenchmark, ...] = ()) -> Benchmark:
-    """A benchmark, or one task of it: `cebab/food`."""
-    whole, _, task = name.partition("/")
-    mine = next((each for each in own if each.name == whole), None)
-    benchmark = load_benchmark(whole, folder) if mine is None else mine.load()
-    if not task:
-        return benchmark
-    train, test = _one_task(benchmark.train, task), _one_task(benchmark.test, task)
-    return replace(benchmark, name=name, train=train, test=test)
-
-
-def _one_task(table: Annotations, name: str) -> Annotations:
-    part = table.select(tasks=[name])
-    tasks = tuple(task for task in table.tasks if task.name == name)
-    return replace(part, items=replace(part.items, tasks=tasks, item_tasks=np.zeros(part.n_items, dtype=np.int32)))
-
-
-@lru_cache(maxsize=64)
-def _fingerprint(benchmark: str, folder: Path | None, own: tuple[OwnBenchmark, ...] = ()) -> str:
-    """A hash of everything a benchmark (or several joined by +) holds: tables, gold, instruction and pool size."""
-    digest = hashlib.blake2b(digest_size=8)
-    for name in benchmark.split(JOINED):
-        part = _load(name, folder, own)
-        for table in (part.train, part.test):
-            digest.update(table.fingerprint(gold=True).encode())
-        digest.update(repr((part.min_annotations, part.instruction)).encode())
-    return digest.hexdigest()

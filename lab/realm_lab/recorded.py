@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,28 +24,20 @@ from realm.comparison.results import Results
 from realm_lab.specs import key_of
 
 CELLS, SETTINGS = "cells.jsonl", "settings.json"
-PER_SEED = ("seed", "data_seed")
-"""Settings that differ by seed, which a row has anyway."""
 DECIDING = ("labels", "soft", "channel", "channel_settings", "objective", "update")
 """Of the row of a method; its title and description decide nothing."""
-NEEDED = ("key", "effective", "correct", "n_test", "accuracy")
-"""Fields that every line has; all but the last are no figures of a cell."""
 
 
 class Recorded:
     """What `record` wrote, a store of finished cells. `stale` names those that were made by other settings."""
 
     def __init__(self, folder: str | Path) -> None:
-        folder = Path(folder)
         try:
-            rows = [json.loads(line) for line in (folder / CELLS).read_text(encoding="utf-8").splitlines()]
-            self._settings = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            rows = [json.loads(line) for line in (Path(folder) / CELLS).read_text(encoding="utf-8").splitlines()]
+            self._settings = json.loads((Path(folder) / SETTINGS).read_text(encoding="utf-8"))
+            self._rows = {row["key"]: row for row in rows}
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise RealmError(f"{folder}: the recorded results cannot be read: {error}.") from None
-        for number, row in enumerate(rows, start=1):
-            if not isinstance(row, dict) or not set(NEEDED) <= set(row) or row["effective"] not in self._settings:
-                raise RealmError(f"{folder / CELLS}, line {number}: not a cell with {', '.join(NEEDED)}.")
-        self._rows = {row["key"]: row for row in rows}
         self._row_of: dict[str, dict[str, Any]] = {}
         self.stale: dict[str, list[str]] = {}
 
@@ -53,28 +45,28 @@ class Recorded:
         """One row per recorded cell, in the order of `cells`: id, the fields of the cell, metrics, seconds."""
         records = []
         for cell in cells:
-            row = self._rows.get(key_of(cell))
-            if row is None:
+            if (row := self._rows.get(key_of(cell))) is None:
                 continue
-            if changed := _changed(self._settings[row["effective"]], _effective(cell)):
+            then, now = self._settings[row["effective"]], _effective(cell)
+            if changed := [name for name, value in then.items() if now.get(name, value) != value]:
                 self.stale[str(cell)] = changed
                 continue
             self._row_of[cell.id] = row
-            figures = {name: value for name, value in row.items() if name not in (*NEEDED[:-1], "settings")}
+            figures = {name: row[name] for name in row if name not in ("key", "effective", "correct", "settings")}
             records.append({**figures, "id": cell.id, **cell.fields()})
         return pd.DataFrame(records)
 
     def correct(self, ids: Sequence[str]) -> npt.NDArray[np.bool_] | None:
         """Whether each test item was answered right, (cells, items); None where the cells have different items."""
-        answers = [_unpacked(self._row_of[id]) for id in ids if id in self._row_of]
-        if len(answers) < len(ids) or len({len(each) for each in answers}) != 1:
+        rows = [self._row_of[id] for id in ids if id in self._row_of]
+        if len(rows) < len(ids) or len({row["n_test"] for row in rows}) != 1:
             return None
-        return np.stack(answers)
+        bits = [np.frombuffer(base64.b85decode(row["correct"]), dtype=np.uint8) for row in rows]
+        return np.stack([np.unpackbits(each)[: rows[0]["n_test"]].astype(bool) for each in bits])
 
     def table(self, name: str, ids: Sequence[str]) -> pd.DataFrame:
-        """Nothing: annotators are not recorded one by one."""
-        columns = {"expertise": ["annotator", "pool_accuracy", "expertise", "expertise_trained"], "answers": ["gold"]}
-        return pd.DataFrame(columns=["id", *columns.get(name, [])])
+        """Nothing: annotators and curves are not recorded."""
+        return pd.DataFrame(columns=["id"])
 
 
 def record(results: Results, cells: Sequence[Cell]) -> dict[str, str]:
@@ -88,8 +80,7 @@ def record(results: Results, cells: Sequence[Cell]) -> dict[str, str]:
         settings[digest] = effective
         correct = results.correct([cell.id])
         assert correct is not None
-        fields = {name: value for name, value in cell.fields().items() if name not in ("curve", "trial")}
-        row = {"key": key_of(cell), **fields, "settings": dict(cell.settings), **found["metrics"]}
+        row = {"key": key_of(cell), **cell.fields(), "settings": dict(cell.settings), **found["metrics"]}
         row |= {"n_test": correct.shape[1], "seconds": round(found["seconds"], 1), "finished_at": found["finished_at"]}
         packed = base64.b85encode(np.packbits(correct[0]).tobytes()).decode("ascii")
         rows.append({**row, "measured": MEASURED, "effective": digest, "correct": packed})
@@ -100,19 +91,8 @@ def record(results: Results, cells: Sequence[Cell]) -> dict[str, str]:
 
 
 def _effective(cell: Cell) -> dict[str, Any]:
-    """Every setting that decides the result, as JSON holds it."""
+    """Every setting that decides the result, flat, as JSON holds it; the seed, which a row has anyway, left out."""
     effective = effective_settings(cell.method, cell.seed, cell.steps, cell.settings)
-    effective["method"] = {name: effective["method"][name] for name in DECIDING}
-    plain = {name: value for name, value in effective.items() if name not in PER_SEED}
-    return dict(json.loads(json.dumps(plain, sort_keys=True, default=str)))
-
-
-def _changed(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """The settings that have another value now; a setting that one of the two does not know is not compared."""
-    flat = [{**each, **{f"method.{name}": value for name, value in each["method"].items()}} for each in (then, now)]
-    return [name for name in flat[0] if name != "method" and name in flat[1] and flat[0][name] != flat[1][name]]
-
-
-def _unpacked(row: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
-    bits = np.unpackbits(np.frombuffer(base64.b85decode(str(row["correct"])), dtype=np.uint8))
-    return bits[: int(row["n_test"])].astype(bool)
+    method = {f"method.{name}": effective["method"][name] for name in DECIDING}
+    plain = {name: value for name, value in effective.items() if name not in ("seed", "data_seed", "method")}
+    return dict(json.loads(json.dumps({**plain, **method}, sort_keys=True, default=str)))

@@ -1,125 +1,98 @@
-"""What a table is, as Markdown, LaTeX and CSV; tables of accuracies, methods side by side as the paper groups them."""
+"""The figures that the paper prints, those of a spec in the same words, and the table of both.
+
+`paper_figures.csv` has every figure of the paper, transcribed once:
+
+| column | meaning |
+|---|---|
+| table | the label of the table in the paper's source; for figures in running text, of the section, or `abstract` |
+| model | `small`, `base` or `large` of Flan-T5 |
+| benchmark | as `load_benchmark` knows it; several trained jointly are joined by `+`; `average`, `all`: over all |
+| noise, pool, regime, method | as in a spec; empty where they do not apply (an oracle knows neither noise nor pool) |
+| quantity | `accuracy` (percent), `delta` (points), `expertise` (sigma of omega), `spearman`, or a count by its name |
+| steps, rate | training steps; learning rate of omega where the table is about it |
+| annotator | `a1`, `a2`, ... in the order of the pool |
+| mean, std | as printed; std is that of the population of seeds |
+
+Where the paper does not name a field, it was filled in: the model, noise and budget of the tables of expertise and
+aggregation are those of the experiments beside them (base, uniform, 200 steps).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from realm.comparison.significance import LEVEL, deviation
+from realm import RealmError
+from realm.comparison.significance import deviation
+from realm.comparison.simulation import read_pool
 from realm_lab.cells import JOINED
-from realm_lab.results import (
-    ORACLE,
-    PAPER_ARM,
-    SCALAR,
-    SpecResults,
-    compare_methods,
-    display,
-)
+from realm_lab.results import Contrast, Store, compare_methods, configurations, display, fields_of, load_results
+from realm_lab.specs import Spec
 
-DELTA = "Δ"
-BASELINES = ("noisy", "majority", "dawid-skene")
-RIVALS = (
-    PAPER_ARM, "noisy", "majority", "soft-majority", "dawid-skene", "soft-dawid-skene", "mace", "soft-mace",
-    "crowd-layer", "trace-confusion", "raykar",
-)  # fmt: skip
-"""What is trained without gold beside the default."""
+FIELDS = ["model", "benchmark", "noise", "pool", "regime", "steps", "rate", "method", "quantity", "annotator"]
+SAME_POOL = {"graded:3": "D3", "one-reliable:3": "D1"}
+"""Pools that are one and the same, under the names that different tables of the paper give them."""
+MOST_COLUMNS = 5
+"""Annotators with a column each: a wider table does not fit a page."""
+EVEN = "goemotions"
+"""Real annotators of even quality, whom the paper leaves out of its counts."""
 Figure = dict[str, Any]
-"""A figure of a table: its mean, std, seeds and `of_seeds` (or its `text`), what it is a figure of (`CONFIGURATION`,
-method, quantity, annotator), the paper's, of a lead its `test`; and where it stands: `row` and `column`."""
 
 
-@dataclass(frozen=True)
-class Layout:
-    """The shape of a table of accuracies.
+def paper_figures(tables: str | None = None) -> pd.DataFrame:
+    """The figures of a table, of several separated by commas, or all of them: a row per figure, with the columns above.
 
-    | field | meaning |
-    |---|---|
-    | rows | fields whose values make the rows; of those with one value only the last |
-    | columns | the field whose values make groups of columns |
-    | methods, others | columns of each group; whether methods that are not named have one, too |
-    | delta | REALM's lead over the best of these, as a last column of each group |
-    | oracle | a column for training on gold |
-    | average | a row with the mean over benchmarks |
-    | digits | decimals, as many as the paper gives |
+    Examples:
+        >>> figures = paper_figures("tab:results_multi")
+        >>> figures[figures["method"] == "oracle"]["mean"].tolist()
+        [28.57, 46.05, 64.76]
     """
-
-    rows: tuple[str, ...]
-    columns: str | None = None
-    methods: tuple[str, ...] = ("realm", "noisy")
-    others: bool = False
-    delta: tuple[str, ...] = ("noisy",)
-    oracle: bool = False
-    average: bool = False
-    digits: int = 2
-
-
-LAYOUTS = {
-    "real": Layout(("benchmark", "model"), "regime", ("realm", *BASELINES), delta=BASELINES, oracle=True, digits=1),
-    "uniform": Layout(("model", "benchmark"), "pool", oracle=True, average=True),
-    "noise-types": Layout(("pool", "model", "benchmark"), "noise", oracle=True, average=True),
-    "multitask": Layout(("model", "pool"), "noise", delta=(), oracle=True),
-    "multitask-tasks": Layout(("model", "pool", "benchmark"), "noise", delta=()),
-    "matrix": Layout(("benchmark", "pool"), None, ("realm", SCALAR, "noisy"), oracle=True),
-    "annotators": Layout(("spread", "benchmark"), "annotators", average=True),
-    "expertise-rate": Layout(("benchmark",), "rate", ("realm",), delta=()),
-    "training-length": Layout(("steps",), "benchmark", digits=1),
-    "aggregation": Layout(("benchmark",), None, (*BASELINES, "realm"), delta=BASELINES, digits=1),
-    "aggregation-budgets": Layout(("benchmark",), "steps", ("realm", "dawid-skene"), delta=(), digits=1),
-    "curves": Layout(("benchmark",), "noise"),
-    "rivals": Layout(("model", "benchmark", "noise", "pool", "regime"), None, ("realm", SCALAR, *RIVALS), others=True,
-                     delta=RIVALS, oracle=True, digits=1),
-}  # fmt: skip
-"""Tables of accuracies by the name a spec gives as `table`."""
+    file = Path(__file__).with_name("paper_figures.csv")
+    figures = pd.read_csv(file, dtype={"annotator": "object", "rate": "float64", "steps": "Int64"})
+    if tables is None:
+        return figures
+    names = [name.strip() for name in tables.split(",")]
+    if unknown := [name for name in names if name not in set(figures["table"])]:
+        raise RealmError(f"The paper has no table '{unknown[0]}'. There are: {', '.join(figures['table'].unique())}.")
+    return figures[figures["table"].isin(names)].reset_index(drop=True)
 
 
-@dataclass
-class Table:
-    """Figures under a title. `stub` heads the labels of the rows; `notes` stand below."""
+def spec_tables(spec: Spec, store: Store | None, form: str = "md") -> str:
+    """The table of a spec, as `md`, `latex` or `csv` (a line per figure). Without results all are missing.
 
-    title: str
-    stub: tuple[str, ...]
-    figures: list[Figure]
-    notes: list[str] = field(default_factory=list)
-
-    def frame(self) -> pd.DataFrame:
-        """The figures as text, in rows and columns in the order in which they first occur."""
-        columns = list(dict.fromkeys(figure["column"] for figure in self.figures))
-        rows: dict[tuple[str, ...], dict[Any, str]] = {}
-        for figure in self.figures:
-            rows.setdefault(figure["row"], {})[figure["column"]] = text_of(figure)
-        heads = [*self.stub, *(" · ".join(filter(None, column[:2])) for column in columns)]
-        return pd.DataFrame(
-            [[*row, *(of.get(each, "") for each in columns)] for row, of in rows.items()], columns=heads
-        )
-
-    def markdown(self) -> str:
-        notes = list(self.notes)
-        if any("paper_mean" in figure for figure in self.figures):
-            notes.append("In brackets: the paper's figure, and ours minus the paper's.")
-        if any("test" in figure and figure["test"].significant for figure in self.figures):
-            notes.append(f"\\*: p < {LEVEL:g}, paired t-test over seeds.")
-        return "\n\n".join([f"**{self.title}**", markdown(self.frame()), *notes]) + "\n"
-
-    def latex(self) -> str:
-        frame = self.frame().map(lambda text: text.replace("**", ""))
-        latex = frame.to_latex(index=False, escape=True, caption=self.title.replace("%", r"\%"), position="t")
-        return str(latex).replace("±", r"$\pm$").replace(DELTA, r"$\Delta$").replace("·", r"$\cdot$")
-
-    def csv(self) -> str:
-        """A line per figure: what it is, ours, the paper's, and of leads their tests."""
-        hidden = ("row", "column", "digits", "signed", "best", "text", "test")
-        tests = ("p_seeds", "ahead", "behind", "low", "high", "p_items")
-        rows = [
-            {name: value for name, value in figure.items() if name not in hidden}
-            | {name: getattr(figure["test"], name) for name in tests if "test" in figure}
-            for figure in self.figures
-            if "quantity" in figure
-        ]
-        return str(pd.DataFrame(rows).to_csv(index=False, float_format="%.6g"))
+    A row for each configuration, a column for each method, and REALM's lead over the best of the others, with its 95%
+    interval over test items and a star where it is significant over seeds and over items.
+    """
+    frame = load_results(spec, store)
+    figures = pd.DataFrame(list(_figures(spec, _with_best(frame, spec.best), store)))
+    figures = _with_paper(figures.reindex(columns=[*FIELDS, "mean", "std", "seeds", "of", "test"]), spec.paper)
+    if form == "csv":
+        return str(figures.drop(columns="test").to_csv(index=False, float_format="%.6g"))
+    rows = [name for name in FIELDS[:7] if figures[name].nunique(dropna=False) > 1] or ["benchmark"]
+    names = figures["annotator"].fillna(figures["quantity"].where(figures["quantity"] != "accuracy", figures["method"]))
+    records: Any = figures.to_dict("records")
+    texts = [_text(figure) for figure in records]
+    keys = figures[rows].astype(object).where(figures[rows].notna(), None).map(display)
+    lines: dict[tuple[str, ...], dict[str, str]] = {}
+    for row, head, text in zip(keys.itertuples(index=False, name=None), names.map(display), texts, strict=True):
+        lines.setdefault(row, {}).setdefault(head, text)
+    heads = list(dict.fromkeys(names.map(display)))
+    cells = [[*row, *(line.get(head, "") for head in heads)] for row, line in lines.items()]
+    table = pd.DataFrame(cells, columns=[*rows, *heads])
+    if form == "latex":
+        return str(table.to_latex(index=False, escape=True, caption=spec.title))
+    remarks = [f"{int(frame['accuracy'].isna().sum())} of {len(frame)} trainings are missing."]
+    if "base_rate" in frame:
+        rates = frame.dropna(subset="base_rate").groupby("benchmark", sort=False)["base_rate"].mean()
+        shown = ", ".join(f"{display(name)} {float(rate):.1%}" for name, rate in rates.items())
+        remarks.append(f"Base rate, always giving the most frequent label: {shown}.")
+    if spec.paper is not None:
+        remarks.append("In brackets: the paper's figure, and ours minus the paper's.")
+    return "\n\n".join([f"**{spec.title}**", markdown(table), *remarks]) + "\n"
 
 
 def markdown(frame: pd.DataFrame) -> str:
@@ -129,127 +102,117 @@ def markdown(frame: pd.DataFrame) -> str:
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
 
 
-def text_of(figure: Figure) -> str:
-    """Mean, spread, a star where a lead is significant, how many of the seeds there are, the paper's figure."""
-    if "text" in figure:
-        return str(figure["text"])
-    sign, digits = "+" if figure.get("signed") else "", figure.get("digits", 2)
-    text, mean, std = "missing", figure["mean"], figure.get("std", np.nan)
-    if mean == mean:
-        text = f"{mean:{sign}.{digits}f}" + (f" ±{std:.{digits}f}" if std == std else "")
-        text += "*" if "test" in figure and figure["test"].significant else ""
-        text += f" ({figure['seeds']} of {figure['of_seeds']} seeds)" if figure["seeds"] < figure["of_seeds"] else ""
-    text = f"**{text}**" if figure.get("best") else text
-    if "paper_mean" in figure:
-        difference = f", {mean - figure['paper_mean']:+.{digits}f}" if mean == mean else ""
-        text += f" [{figure['paper_mean']:{sign}.{digits}f}{difference}]"
-    return text
+def _text(figure: Figure) -> str:
+    """Mean and spread, or a lead with its interval; how many of the seeds there are; the paper's figure."""
+    mean, std, paper, test = figure["mean"], figure["std"], figure["paper"], figure["test"]
+    if isinstance(test, Contrast):
+        text = str(test)
+    else:
+        text = "missing" if mean != mean else f"{mean:.2f}" + (f" ±{std:.2f}" if std == std else "")
+        text += f" ({figure['seeds']:g} of {figure['of']:g} seeds)" if 0 < figure["seeds"] < figure["of"] else ""
+    return text if paper != paper else f"{text} [{paper:.2f}" + (f", {mean - paper:+.2f}]" if mean == mean else "]")
 
 
-def summary(values: Any) -> Figure:
-    """Mean, std, seeds of the values that are not NaN, and how many values there are."""
+def _with_best(frame: pd.DataFrame, setting: str | None) -> pd.DataFrame:
+    """Of several values of a setting the one with the highest mean test accuracy, by configuration and method."""
+    if setting is None or setting not in frame:
+        return frame
+    shared = [name for name in [*fields_of(frame), "method"] if name != setting]
+    means = frame.groupby([*shared, setting], dropna=False)["accuracy"].transform("mean").fillna(-1.0)
+    is_best = means == means.groupby([frame[name] for name in shared], dropna=False).transform("max")
+    best = frame[setting].where(is_best).groupby([frame[name] for name in shared], dropna=False).transform("first")
+    return frame[best.isna() | (frame[setting] == best)].drop(columns=setting)
+
+
+def _figures(spec: Spec, frame: pd.DataFrame, store: Store | None) -> Iterator[Figure]:
+    """The figures of a spec: what it is about, then accuracies, leads and their averages over benchmarks."""
+    frame = frame.rename(columns={"expertise_learning_rate": "rate"})
+    names, found, tests = [*fields_of(frame), "method"], list[Figure](), list[tuple[Figure, Contrast]]()
+    for values, part in frame.groupby(names, sort=False, dropna=False):
+        fields: Figure = dict(zip(names, values, strict=True)) | {"quantity": "accuracy"}
+        for task in fields["benchmark"].split(JOINED) if "tasks" in spec.shows else [None]:
+            column = "accuracy" if task is None else f"accuracy/{task}"
+            accuracies = 100 * part[column].astype(float) if column in part else np.full(len(part), np.nan)
+            found.append(_summary({**fields, **({} if task is None else {"benchmark": task})}, accuracies))
+    for where, part in configurations(frame):
+        others = part[~part["method"].isin(["realm", "oracle"])].groupby("method")["accuracy"].mean().dropna()
+        test = compare_methods(store, part, str(others.idxmax())) if len(others) else None
+        lead = {**where, "method": "realm", "quantity": "delta"}
+        if test is not None:
+            tests.append((where, test))
+            found.append({**_summary(lead, 100 * test.gaps), "test": test})
+        elif part["method"].nunique() > 1:
+            found.append(_summary(lead, [np.nan]))
+    if "expertise" in spec.shows:
+        yield from _expertise(frame[frame["method"] == "realm"], store)
+    if "counts" in spec.shows:
+        yield from _counts(tests)
+    yield from found
+    averaged = pd.DataFrame(found)
+    shared = [str(name) for name in averaged if name not in ("benchmark", "mean", "std", "seeds", "of", "test")]
+    for values, part in averaged.groupby(shared, sort=False, dropna=False) if len(tests) != 1 else ():
+        if len(part) > 1:
+            fields = dict(zip(shared, values, strict=True)) | {"benchmark": "average"}
+            means = {name: part[name].mean(skipna=False) for name in ("mean", "std")}
+            yield {**fields, **means, "seeds": part["seeds"].min(), "of": part["of"].min()}
+
+
+def _summary(fields: Figure, values: Any) -> Figure:
+    """A figure: mean and deviation of the values that are there, how many these are, and of how many."""
     values = np.asarray(values, dtype=np.float64)
-    finite = values[~np.isnan(values)]
-    mean = float(finite.mean()) if len(finite) else np.nan
-    return {"mean": mean, "std": deviation(finite), "seeds": len(finite), "of_seeds": len(values)}
+    known = values[~np.isnan(values)]
+    mean = float(known.mean()) if len(known) else np.nan
+    return {**fields, "mean": mean, "std": deviation(known), "seeds": len(known), "of": len(values)}
 
 
-def heading(name: str) -> str:
-    return display(name).capitalize().replace("_", " ")
+def _expertise(frame: pd.DataFrame, store: Store | None) -> Iterator[Figure]:
+    """Expertise as trained of each annotator of a small pool (of one reliable among many, the others together), and its
+    rank correlation with the accuracies."""
+    done = frame.loc[frame["accuracy"].notna(), "id"].tolist()
+    learned = store.table("expertise", done) if store is not None else pd.DataFrame()
+    learned = learned.reindex(columns=["id", "annotator", "expertise_trained"])
+    for values, part in frame.groupby(fields_of(frame), sort=False, dropna=False):
+        fields: Figure = dict(zip(fields_of(frame), values, strict=True)) | {"method": "realm"}
+        size, alike = len(read_pool(fields["pool"])), fields["pool"].startswith("one-reliable")
+        names = [f"a{place}" for place in range(1, size + 1)] if size <= MOST_COLUMNS else ["a1", "others"] * alike
+        for name in names:
+            mine = learned[(learned["annotator"] != "a1") if name == "others" else (learned["annotator"] == name)]
+            of_cell = mine.groupby("id")["expertise_trained"].mean().reindex(part["id"])
+            yield _summary({**fields, "quantity": "expertise", "annotator": name}, of_cell)
+        ranks = part.reindex(columns=["pool_spearman_trained"]).iloc[:, 0]
+        yield _summary({**fields, "quantity": "spearman"}, ranks.astype(float))
 
 
-# -------------------------------------------------------------------- accuracies
+def _counts(tests: list[tuple[Figure, Contrast]]) -> Iterator[Figure]:
+    """How often REALM is ahead of the best other method by mean over seeds, and significantly so: by benchmark, by
+    model and in all."""
+    groups: list[Figure] = [{"benchmark": "all"}]
+    groups += [{name: value} for name in ("benchmark", "model") for value in dict.fromkeys(v[name] for v, _ in tests)]
+    for group in groups:
+        where = {} if group == {"benchmark": "all"} else group
+        of = [test for values, test in tests if where.items() <= values.items() and values["benchmark"] != EVEN]
+        sure = [test for test in of if test.significant]
+        numbers = {
+            "configurations": len(of),
+            "wins": sum(test.delta > 0 for test in of),
+            "significant-wins": sum(test.delta > 0 for test in sure),
+            "significant-losses": sum(test.delta < 0 for test in sure),
+            "not-significant": len(of) - len(sure),
+            "ahead-on-every-seed": sum(bool((test.gaps * test.delta > 0).all()) for test in sure),
+            "average-delta": 100 * float(np.mean([test.delta for test in of])) if of else np.nan,
+        }
+        for quantity, value in numbers.items():
+            yield {**group, "method": "realm", "quantity": quantity, "mean": value, "std": np.nan, "seeds": 1, "of": 1}
 
 
-def accuracy_table(results: SpecResults, layout: Layout) -> Table:
-    """The table of a spec in the shape of `layout`."""
-    found = accuracy_figures(results, layout)
-    realm = [figure for figure in found if figure["method"] != ORACLE]
-    names = (*results.fields, "spread", "annotators")
-    values = {name: list(dict.fromkeys(figure[name] for figure in realm)) for name in names}
-    rows = [*_unnamed(realm, layout, names), *([n for n in layout.rows if len(values[n]) > 1] or [layout.rows[-1]])]
-    if layout.average and len(values["benchmark"]) > 1:
-        found += averages(found)
-        values["benchmark"].append("average")
-    groups = values[layout.columns] if layout.columns else []
-    groups = sorted(groups) if all(isinstance(value, (int, float)) for value in groups) else groups
-    shown = (*layout.methods, *(f["method"] for f in realm if layout.others))
-    methods = list(dict.fromkeys((*((ORACLE,) if layout.oracle else ()), *shown)))
-    in_front = layout.columns != "pool" or any(figure["noise"] for figure in realm)
-    place: dict[tuple[int, ...], Figure] = {}
-    for figure in found:
-        if (method := figure["method"]) not in methods:
-            continue
-        is_delta = figure["quantity"] == "delta"
-        group = figure[layout.columns] if layout.columns and not (method == ORACLE and in_front) else None
-        figure["row"] = tuple("Avg" if figure[name] == "average" else display(figure[name]) for name in rows)
-        figure["column"] = (_group(layout.columns, group), DELTA if is_delta else display(method))
-        head = (-1 if group is None else groups.index(group), len(methods) if is_delta else methods.index(method))
-        place.setdefault((*(values[name].index(figure[name]) for name in rows), *head), figure)
-    figures = [place[key] for key in sorted(place)]
-    for row, group in dict.fromkeys((figure["row"], figure["column"][0]) for figure in figures):
-        same = [f for f in figures if f["row"] == row and f["column"][0] == group and f["mean"] == f["mean"]]
-        accuracies = [f for f in same if f["quantity"] == "accuracy" and f["method"] != ORACLE]
-        if len(accuracies) > 1:
-            max(accuracies, key=lambda figure: figure["mean"])["best"] = True
-    # columns stand in their order, whatever the first row has
-    heads = sorted({(*key[len(rows) :], place[key]["column"]) for key in place})
-    blanks = [{"row": figures[0]["row"], "column": head[-1], "text": ""} for head in heads]
-    constant = [f"{name} {display(values[name][0])}" for name in ("model", "noise", "pool", "regime", "steps")
-                if len(values[name]) == 1 and values[name][0] is not None and name not in rows]  # fmt: skip
-    title = results.spec.title + (f" ({', '.join(constant)})" if constant else "")
-    return Table(title, tuple(map(heading, rows)), [*blanks, *figures])
-
-
-def _unnamed(figures: list[Figure], layout: Layout, names: Sequence[str]) -> list[str]:
-    """Fields that the layout does not name and in which figures differ that would share a place."""
-    places: dict[Any, list[Figure]] = {}
-    for figure in figures:
-        key = [figure[name] for name in (*layout.rows, *filter(None, [layout.columns]), "method", "quantity")]
-        places.setdefault(tuple(key), []).append(figure)
-    return [name for name in names if any(len({f[name] for f in same}) > 1 for same in places.values())]
-
-
-def accuracy_figures(results: SpecResults, layout: Layout) -> list[Figure]:
-    """The accuracy of each method in each configuration, and the lead of REALM over the best of `layout.delta`."""
-    found: list[Figure] = []
-    by_task = results.spec.table == "multitask-tasks"
-    names = [*results.fields, "spread", "annotators"]
-    for values, rows in results.frame.groupby(names, sort=False, dropna=False):
-        fields = {name: None if value != value else value for name, value in zip(names, values, strict=True)}
-        for task in str(fields["benchmark"]).split(JOINED) if by_task else [None]:
-            of = fields | ({"benchmark": task} if task else {})
-            column = f"accuracy/{task}" if task else "accuracy"
-            for method, cells in rows.groupby("method", sort=False):
-                accuracies = 100 * cells[column].to_numpy(float) if column in cells else np.full(len(cells), np.nan)
-                found.append({**of, "method": method, "quantity": "accuracy", **summary(accuracies)})
-        means = rows.groupby("method")["accuracy"].mean().fillna(-1.0)  # an unfinished method is no baseline
-        if (baselines := [name for name in layout.delta if name in means]) and "realm" in means:
-            best = max(baselines, key=lambda name: float(means[name]))
-            test = compare_methods(results.store, rows, best)
-            lead = {**fields, "method": "realm", "quantity": "delta", "against": best, "signed": True}
-            lead |= {"mean": np.nan, "seeds": 0, "of_seeds": int((rows["method"] == "realm").sum())}
-            lead |= {"mean": 100 * test.delta, "seeds": test.seeds, "test": test} if test else {}
-            found.append(lead)
-    return [{**figure, "digits": layout.digits} for figure in found]
-
-
-def averages(figures: list[Figure]) -> list[Figure]:
-    """The mean over benchmarks of each figure, and (as in the paper) of its standard deviation."""
-    groups: dict[Any, list[Figure]] = {}
-    for figure in figures:
-        hidden = ("benchmark", "mean", "std", "seeds", "of_seeds", "test", "against")
-        groups.setdefault(str({name: v for name, v in figure.items() if name not in hidden}), []).append(figure)
-    found = []
-    for members in groups.values():
-        means = {name: np.mean([figure.get(name, np.nan) for figure in members]) for name in ("mean", "std")}
-        counts = {name: min(figure[name] for figure in members) for name in ("seeds", "of_seeds")}
-        shared = {name: value for name, value in members[0].items() if name not in ("test", "against")}
-        found.append({**shared, **means, **counts, "benchmark": "average"})
-    return found
-
-
-def _group(name: str | None, value: Any) -> str:
-    if value is None or isinstance(value, str):
-        return display(value)
-    return {"annotators": f"N={value:g}", "rate": f"rate {value:g}", "steps": f"{value} steps"}[str(name)]
+def _with_paper(figures: pd.DataFrame, tables: str | None) -> pd.DataFrame:
+    """With the paper's figure beside each, `paper`: one that agrees in every field that its row has."""
+    figures = figures.assign(paper=np.nan)
+    printed = paper_figures(tables).replace({"pool": SAME_POOL}) if tables is not None else figures[:0]
+    for pattern, rows in printed.groupby([printed[name].notna() for name in FIELDS], sort=False):
+        names = [name for name, is_known in zip(FIELDS, pattern, strict=True) if is_known]
+        means = dict(zip(rows[names].astype(object).apply(tuple, axis=1), rows["mean"], strict=True))
+        ours = figures[names].astype(object).apply(tuple, axis=1).map(means)
+        of_all = not {"benchmark", "model"} & set(names)  # a count over everything
+        figures["paper"] = figures["paper"].fillna(ours.where(figures["benchmark"] == "all") if of_all else ours)
+    return figures

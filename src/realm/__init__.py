@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from realm.errors import no_attribute
+from realm.errors import other_name
 
 __version__ = "0.1.0"
 
@@ -65,10 +65,7 @@ __all__ = [
 _SUBMODULES = ("testing",)
 _HINTS = {
     "load": "A finished run is opened with `realm.Run.open(folder)`.",
-    "open": "A finished run is opened with `realm.Run.open(folder)`.",
-    "read": "A table is read with `realm.Annotations.read(path)`.",
     "load_dataset": "A table is read with `realm.Annotations.read(path)`, or `Annotations.from_dataset(dataset)`.",
-    "Dataset": "The table to train on is `realm.Annotations`.",
     "Trainer": "It is called `realm.RealmTrainer`.",
     "TrainingArguments": "It is called `realm.RealmConfig`, and takes the same names.",
     "train": "Training is `realm.RealmTrainer(model, annotations, realm.RealmConfig(folder)).train()`.",
@@ -83,7 +80,8 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(_MODULE_OF[name]), name)
     if name in _SUBMODULES:
         return import_module(f"realm.{name}")
-    raise no_attribute("module 'realm'", name, __all__, _HINTS)
+    hint = "" if name.startswith("__") else other_name(name, __all__, _HINTS)
+    raise AttributeError(f"module 'realm' has no attribute {name!r}{'. ' * bool(hint)}{hint}")
 
 
 def __dir__() -> list[str]:

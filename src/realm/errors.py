@@ -29,28 +29,18 @@ def other_name(name: str, names: Iterable[str], hints: Mapping[str, str]) -> str
         >>> other_name("args", ["config"], {"args": "It is called `config` here."})
         'It is called `config` here.'
     """
-    if name in hints:
-        return hints[name]
     near = difflib.get_close_matches(name, sorted(names), n=1)
-    return f"Did you mean `{near[0]}`?" if near else ""
-
-
-def no_attribute(owner: str, name: str, names: Iterable[str], hints: Mapping[str, str]) -> AttributeError:
-    """The error for an attribute that is not there, with `other_name`."""
-    hint = "" if name.startswith("__") else other_name(name, (each for each in names if each[0] != "_"), hints)
-    return AttributeError(f"{owner} has no attribute {name!r}{'. ' * bool(hint)}{hint}")
+    return hints.get(name) or (f"Did you mean `{near[0]}`?" if near else "")
 
 
 def refuses_other_names(hints: Mapping[str, str]) -> Callable[[F], F]:
     """A function, or a class by its constructor, that refuses arguments it does not have, with `other_name`."""
 
-    def decorate(function: F) -> F:
+    def decorate(function: Any) -> Any:
         if isinstance(function, type):
-            construct = vars(function)["__init__"]
-            setattr(function, "__init__", _refusing(function.__name__, construct, hints))  # noqa: B010
+            setattr(function, "__init__", _refusing(function.__name__, vars(function)["__init__"], hints))  # noqa: B010
             return function
-        refusing: F = _refusing(function.__name__, function, hints)
-        return refusing
+        return _refusing(function.__name__, function, hints)
 
     return decorate
 

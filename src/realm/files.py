@@ -68,7 +68,7 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
     The old one is put aside and removed only when the new one is in its place; `remove_partial_files` puts it back
     where a process was killed in between.
     """
-    with working_folder(folder) as partial:
+    with _partial(folder, "", _open_new_folder) as (partial, _):
         yield partial
         aside = folder.with_name(f".{folder.name}.realm-{_ASIDE}")
         with suppress(FileNotFoundError):
@@ -80,13 +80,6 @@ def replacing_folder(folder: Path) -> Iterator[Path]:
                 aside.rename(folder)
             raise
         shutil.rmtree(aside, ignore_errors=True)
-
-
-@contextmanager
-def working_folder(path: Path) -> Iterator[Path]:
-    """A folder beside `path` in which it is prepared, removed when the block ends."""
-    with _partial(path, "", _open_new_folder) as (partial, _):
-        yield partial
 
 
 @contextmanager
@@ -129,18 +122,12 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
-def is_partial(name: str) -> bool:
-    """Whether a name is that of a half-written file or folder of ours."""
-    return _PARTIAL.fullmatch(name) is not None
-
-
 def partial_files(folder: Path, name: str | None = None) -> list[Path]:
     """The half-written files and folders in a folder: of one name, or all."""
-    try:
+    with suppress(OSError):  # no folder, or one that may not be listed
         matches = [match for entry in os.listdir(folder) if (match := _PARTIAL.fullmatch(entry))]
-    except OSError:  # no folder, or one that may not be listed
-        return []
-    return [folder / match.group() for match in matches if name in (None, match["name"])]
+        return [folder / match.group() for match in matches if name in (None, match["name"])]
+    return []
 
 
 def remove_partial_files(folder: Path, name: str | None = None) -> None:
@@ -263,13 +250,13 @@ class UniqueKeysLoader(yaml.SafeLoader):
     """YAML's safe loader, which refuses a key that stands twice in one mapping."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-                if (key.tag, key.value) in keys:
-                    line = key.start_mark.line + 1
-                    raise RepeatedKey(f"the key {reprlib.repr(key.value)} of line {line} stands there several times")
-                keys.add((key.tag, key.value))
+        keys = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode) and not key.tag.endswith(":merge")]
+        seen = set()
+        for key in keys:
+            if (key.tag, key.value) in seen:
+                line = key.start_mark.line + 1
+                raise RepeatedKey(f"the key {reprlib.repr(key.value)} of line {line} stands there several times")
+            seen.add((key.tag, key.value))
         return super().construct_mapping(node, deep)
 
 
@@ -278,7 +265,7 @@ class TextLoader(UniqueKeysLoader):
 
 
 TextLoader.yaml_implicit_resolvers = {
-    mark: [(tag, form) for tag, form in resolvers if tag in ("tag:yaml.org,2002:null", "tag:yaml.org,2002:merge")]
+    mark: [(tag, form) for tag, form in resolvers if tag.endswith((":null", ":merge"))]
     for mark, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 

@@ -33,9 +33,8 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Answers:
-    """What metrics are computed from, for n items with gold: index of the true option, of the most probable one, and
-    its probability; log-probability of each option, -inf beyond an item's own (n, K); index of the task; P of the
-    options together over all tokens; and the option that free generation named, -1 for none. Shapes (n,), or None.
+    """What metrics are computed from, for n items with gold: the true option, the most probable one, its probability,
+    log P of each option (n, K), the task, P of the options among all tokens, and what free generation named, or -1.
     """
 
     truth: Ints
@@ -55,9 +54,8 @@ class Answers:
 class Metric:
     """One number about answers: its key in results, its title in reports, how it is computed and written.
 
-    It is left out where the field of `Answers` that it `needs` is None. A metric `by_label` averages over labels, so it
-    is defined within a task that has a label set: over several tasks it is their mean, and None without any. A metric
-    `of_table` is a property of the test table alone, the same for every model.
+    It is left out where the field of `Answers` that it `needs` is None. One `by_label` averages over labels: of several
+    tasks it is the mean of those that have a label set. One `of_table` is the same for every model.
     """
 
     name: str
@@ -91,10 +89,6 @@ def calibration_error(confidence: Floats, right: npt.NDArray[np.bool_]) -> float
     return sum(gaps) / max(len(confidence), 1)
 
 
-def _log_loss(answers: Answers) -> float:
-    return float(-answers.log_probs[np.arange(len(answers.truth)), answers.truth].mean())
-
-
 _METRICS = (
     Metric("accuracy", "Accuracy", lambda a: float(np.mean(a.right)), True, ".1%"),
     Metric("base_rate", "Base rate", lambda a: base_rate(a.truth, a.task), True, ".1%", of_table=True),
@@ -104,7 +98,7 @@ _METRICS = (
         by_label=True,
     ),
     Metric("calibration_error", "Calibration error", lambda a: calibration_error(a.confidence, a.right), False),
-    Metric("log_loss", "Log loss", _log_loss, False),
+    Metric("log_loss", "Log loss", lambda a: float(-a.log_probs[np.arange(len(a.truth)), a.truth].mean()), False),
     Metric(
         *("answer_mass", "P(option) among all tokens", lambda a: float(np.mean(a.answer_mass)), True, ".1%"),
         needs="answer_mass",

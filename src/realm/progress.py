@@ -15,10 +15,4 @@ def ignore_progress(what: str, done: int, total: int) -> None:
 
 def named(progress: Progress, prefix: str) -> Progress:
     """The same callback with a prefix before what is being done, for one of several like works."""
-    if progress is ignore_progress:
-        return ignore_progress
-
-    def report(what: str, done: int, total: int) -> None:
-        progress(f"{prefix}, {what}", done, total)
-
-    return report
+    return lambda what, done, total: progress(f"{prefix}, {what}", done, total)

@@ -28,7 +28,8 @@ COLOURS = ["red", "green", "blue", "white"]
 """The labels of `small_annotations`."""
 FILLER = ["the", "a", "small", "large", "bird", "house", "boat", "tree", "saw", "near", "under", "with", "old", "new"]
 FILLER += ["very", "quite", "runs", "sits"]
-PAD, BEGIN, END = 0, 1, 2
+KINDS = ("classifier", "causal", "seq2seq")
+SPECIAL = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 """Ids of the first special tokens of `tiny_tokenizer`."""
 
 
@@ -58,11 +59,10 @@ def tiny_model(
 
     if kind not in KINDS:
         raise RealmError(f"`kind={kind}`: must be one of {', '.join(KINDS)}.")
-    backbone, end = KINDS[kind]
-    tokenizer = tiny_tokenizer(end=end)
+    tokenizer = tiny_tokenizer(end=kind == "seq2seq")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = backbone(len(tokenizer), layers, width, dropout)
+        model = _backbone(kind, len(tokenizer), layers, width, dropout)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)
@@ -83,69 +83,30 @@ def tiny_tokenizer(*, end: bool) -> PreTrainedTokenizerFast:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
+    special, alphabet = ["<pad>", "<s>", "</s>", "[CLS]", "[SEP]"], pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(
-        vocab_size=420,
-        special_tokens=["<pad>", "<s>", "</s>", "[CLS]", "[SEP]"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
+        vocab_size=420, special_tokens=special, initial_alphabet=alphabet, show_progress=False
     )
     tokenizer.train_from_iterator(corpus, trainer)
     if end:
-        tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", END)])
+        tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 2)])
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", bos_token="<s>", eos_token="</s>")
 
 
-def _encoder(vocabulary: int, layers: int, width: int, dropout: float) -> PreTrainedModel:
+def _backbone(kind: str, vocabulary: int, layers: int, width: int, dropout: float) -> PreTrainedModel:
     import transformers as t
 
-    return t.BertModel(t.BertConfig(**encoder_shape(vocabulary, layers, width, dropout), classifier_dropout=dropout))
-
-
-def _decoder(vocabulary: int, layers: int, width: int, dropout: float) -> PreTrainedModel:
-    import transformers as t
-
-    return t.LlamaForCausalLM(
-        t.LlamaConfig(
-            vocab_size=vocabulary,
-            hidden_size=width,
-            intermediate_size=64,
-            num_hidden_layers=layers,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            max_position_embeddings=256,
-            tie_word_embeddings=True,
-            attention_dropout=dropout,
-            pad_token_id=PAD,
-            bos_token_id=BEGIN,
-            eos_token_id=END,
-        )
-    )
-
-
-def _encoder_decoder(vocabulary: int, layers: int, width: int, dropout: float) -> PreTrainedModel:
-    import transformers as t
-
-    return t.T5ForConditionalGeneration(
-        t.T5Config(
-            vocab_size=vocabulary,
-            d_model=width,
-            d_kv=8,
-            d_ff=64,
-            num_layers=layers,
-            num_decoder_layers=2,
-            num_heads=4,
-            dropout_rate=dropout,
-            decoder_start_token_id=PAD,
-            pad_token_id=PAD,
-            eos_token_id=END,
-            feed_forward_proj="gated-gelu",
-            tie_word_embeddings=False,
-        )
-    )
-
-
-KINDS = {"classifier": (_encoder, False), "causal": (_decoder, False), "seq2seq": (_encoder_decoder, True)}
-"""The backbone of each kind of scorer, and whether its tokenizer closes a text."""
+    shape = encoder_shape(vocabulary, layers, width, dropout)
+    if kind == "classifier":
+        return t.BertModel(t.BertConfig(**shape, classifier_dropout=dropout))
+    if kind == "causal":
+        same = {name: shape[name] for name in list(shape)[:5]} | SPECIAL
+        heads = {"num_key_value_heads": 2, "max_position_embeddings": 256, "attention_dropout": dropout}
+        return t.LlamaForCausalLM(t.LlamaConfig(**same, **heads, tie_word_embeddings=True))
+    sizes: dict[str, Any] = {"vocab_size": vocabulary, "d_model": width, "d_kv": 8, "d_ff": 64, "num_heads": 4}
+    sizes |= {"num_layers": layers, "num_decoder_layers": 2, "dropout_rate": dropout, "decoder_start_token_id": 0}
+    ends = {"pad_token_id": 0, "eos_token_id": 2, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
+    return t.T5ForConditionalGeneration(t.T5Config(**sizes, **ends))
 
 
 def encoder_shape(vocabulary: int, layers: int, width: int, dropout: float) -> dict[str, Any]:
@@ -198,22 +159,10 @@ def small_annotations(
         for annotator in who:
             right = generator.random() < accuracies[int(annotator)]
             given = label if right else (label + 1 + generator.integers(labels - 1)) % labels
-            rows.append(
-                {
-                    "item": f"i{index}",
-                    "text": text,
-                    "annotator": f"w{annotator}",
-                    "label": COLOURS[given],
-                    "gold": COLOURS[label],
-                    "task": f"t{index % tasks}",
-                }
-            )
-    frame = pd.DataFrame(rows)
-    if tasks == 1:
-        frame = frame.drop(columns="task")
-    if not gold:
-        frame = frame.drop(columns="gold")
-    return Annotations.from_pandas(frame, labels=COLOURS[:labels])
+            rows.append((f"i{index}", text, f"w{annotator}", COLOURS[given], COLOURS[label], f"t{index % tasks}"))
+    frame = pd.DataFrame(rows, columns=["item", "text", "annotator", "label", "gold", "task"])
+    unwanted = [name for name, wanted in (("task", tasks > 1), ("gold", gold)) if not wanted]
+    return Annotations.from_pandas(frame.drop(columns=unwanted), labels=COLOURS[:labels])
 
 
 def sentences(n: int, seed: int = 0, labels: int = 4) -> tuple[list[str], npt.NDArray[np.int64]]:

@@ -157,7 +157,7 @@ def test_a_mistyped_path_is_no_text(name, run, tmp_path, realm_cli, monkeypatch)
 def test_what_is_refused_with_texts(run, tmp_path, new, realm_cli) -> None:
     for words, expected in (
         (("what a film", new / "new.csv"), "give one file alone, or texts"),
-        (("what a film", "--text", "words"), "--text is for tables"),
+        (("what a film", "--text", "words"), "`text` is for tables"),
         (("what a film", "--task", "other"), "`task=other`: name the task of the texts"),
         (("  ",), "not blank"),
         (("caf\udce9 au lait",), "not valid Unicode"),

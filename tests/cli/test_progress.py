@@ -43,7 +43,7 @@ def test_quick_work_is_silent_and_slow_units_are_told_of_one_by_one(capsys) -> N
 
 def test_work_without_a_known_end_is_counted(capsys) -> None:
     lines = lines_of(capsys, SOONEST, 30, is_known=False)
-    assert lines[0] == "training: 1 so far" and 2 < len(lines) <= 30
+    assert lines[0] == "training: 1 so far, loss 0.5" and 2 < len(lines) <= 30
 
 
 def test_a_log_begins_with_the_work_and_holds_what_was_said(tmp_path: Path, monkeypatch, capsys) -> None:

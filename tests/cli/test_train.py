@@ -74,7 +74,7 @@ def test_what_annotators_say_is_not_gold(files, tiny_model, tmp_path, realm_cli)
     words = ("train", tmp_path / "labels.csv", "--label", "verdict", "--output", tmp_path / "run", "--test")
     words += (tmp_path / "test.csv", "--model", tiny_model("bert"), "--steps", 1)
     code, _, error = realm_cli(*words)
-    assert code == 2 and "or call it gold in the table" in error
+    assert code == 2 and "Name the right one with `gold`" in error
     code, _, error = realm_cli(*words, "--gold", "verdict")
     assert code == 2 and "`label` and `gold` are both the column 'verdict'" in error
     test.rename(columns={"verdict": "gold"}).to_csv(tmp_path / "test.csv", index=False)

@@ -55,10 +55,7 @@ def test_every_field_has_a_part_in_the_id(monkeypatch) -> None:
         {"seed": 1},
         {"steps": 100},
         {"settings": {"train_layers": 1}},
-        {"choose": {"learning_rate": (1e-4, 1e-3)}},
         {"curve": 10},
-        {"trial": True},
-        {"shared_tasks": True},
     ]
     made = [cell(), *(cell(**change) for change in changed)]
     ids = {each.id for each in made}
@@ -83,24 +80,13 @@ def test_a_default_that_is_written_out_is_the_same_cell() -> None:
 
 
 def test_only_realm_depends_on_settings_of_the_expertise() -> None:
-    changes = [{"settings": {"expertise_learning_rate": 0.5}}, {"settings": {}}, {"shared_tasks": True}]
+    changes = [{"settings": {"expertise_learning_rate": 0.5}}, {"settings": {}}]
     assert len({cell(method="noisy", **change).id for change in changes}) == 1
-    assert len({cell(method="realm", **change).id for change in changes}) == 3
-
-
-def test_trials_are_every_combination_on_seed_zero_and_the_same_for_all_seeds() -> None:
-    choose = {"expertise_learning_rate": (0.1, 0.5), "learning_rate": (1e-4, 1e-3, 1e-2)}
-    trials = cell(seed=3, choose=choose, curve=10).trials()
-    assert len(trials) == 6 and {trial.seed for trial in trials} == {0} and all(trial.trial for trial in trials)
-    assert trials == cell(seed=0, choose=choose).trials()
-    assert {trial.choose["learning_rate"] for trial in trials} == {(1e-4,), (1e-3,), (1e-2,)}
-    assert [trial.trials() for trial in trials] == [[]] * 6
-    assert cell(choose=choose).with_settings({"learning_rate": 1.0}).settings["learning_rate"] == 1.0
+    assert len({cell(method="realm", **change).id for change in changes}) == 2
 
 
 def test_a_cell_can_be_told_to_a_person() -> None:
     assert str(cell()) == "m here realm seed 0 200 steps"
-    assert str(cell(trial=True, choose={"learning_rate": (0.5,)})).startswith("trial: ")
 
 
 def test_a_setting_of_the_cell_wins_over_that_of_its_data(tmp_path) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
-from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +13,9 @@ from typing import Any
 import pytest
 
 from realm.comparison import grid
-from realm.comparison.cells import LIKELIHOOD, Cell, CellTables
+from realm.comparison.cells import Cell, CellTables
 from realm.comparison.compare import TableData
-from realm.comparison.grid import CellFinished, run_cells
+from realm.comparison.grid import run_cells
 from realm.comparison.results import Results
 from realm.comparison.training import CellResult
 from realm.errors import RealmError
@@ -33,65 +31,45 @@ def results(tmp_path: Path) -> Results:
 
 
 @pytest.fixture
-def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Cell, dict[str, Any]]]:
-    """In place of trainings, what was asked of them: seed 7 fails, trials prefer the middle of their values."""
-    asked: list[tuple[Cell, dict[str, Any]]] = []
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[Cell]:
+    """In place of trainings, what was asked of them: seed 7 fails."""
+    asked: list[Cell] = []
 
-    def train_cell(cell: Cell, settings: Mapping[str, Any], run: Path | None, progress: Any) -> CellResult:
-        assert logging.getLogger("realm").level == logging.ERROR
-        asked.append((cell, dict(settings)))
+    def train_cell(cell: Cell, progress: Any) -> CellResult:
+        asked.append(cell)
         progress("training", 1, 2)
         if cell.seed == 7:
             raise RealmError("no such thing")
-        metrics = {"accuracy": 0.5}
-        if cell.trial:
-            metrics = {LIKELIHOOD: -abs(cell.choose["learning_rate"][0] - 2.0)}
-        made = {"data": cell.data.fingerprint(), "weights": model_fingerprint(cell.model), "metrics": metrics}
-        return result(cell, selected_settings=settings, tables={}, **made)
+        made = {"data": cell.data.fingerprint(), "weights": model_fingerprint(cell.model)}
+        return result(cell, tables={}, metrics={"accuracy": 0.5}, **made)
 
     monkeypatch.setattr(grid, "train_cell", train_cell)
     return asked
 
 
-def test_missing_cells_are_trained_and_recorded_at_once(results: Results, trained: list[Any]) -> None:
-    cells, events, steps = [cell(seed=seed) for seed in (0, 1, 1, 2)], list[CellFinished](), list[Any]()
+def test_missing_cells_are_trained_and_recorded_at_once(results: Results, trained: list[Cell]) -> None:
+    cells, events, steps = [cell(seed=seed) for seed in (0, 1, 1, 2)], list[Any](), list[Any]()
     results.add(result(cells[1], data="fingerprint of here", weights="m"))
-    level = logging.getLogger("realm").level
 
-    def on_finished(event: CellFinished) -> None:
-        assert not results.missing([event.cell])
-        events.append(event)
+    def on_finished(of: Cell, outcome: Any, done: int, total: int) -> None:
+        assert not results.missing([of])
+        events.append((done, total))
 
-    progress = lambda *said: steps.append(said)  # noqa: E731
-    assert run_cells(cells, results, on_finished=on_finished, progress=progress) == {}
-    assert [each.seed for each, _ in trained] == [0, 2]
-    assert [(event.done, event.total) for event in events] == [(1, 2), (2, 2)] and events[-1].seconds_left == 0
-    assert steps[0] == ("m here realm seed 0 200 steps, training", 1, 2)
+    assert run_cells(cells, results, on_finished=on_finished, progress=lambda *step: steps.append(step)) == {}
+    assert [each.seed for each in trained] == [0, 2] and events == [(1, 2), (2, 2)]
+    assert steps[0] == ("training", 1, 2)
     assert run_cells(cells, results) == {} and len(trained) == 2, "nothing is trained again"
-    assert logging.getLogger("realm").level == level
 
 
-def test_trials_come_first_and_choose(results: Results, trained: list[Any]) -> None:
-    cells = [cell(seed=seed, choose={"learning_rate": (1.0, 2.0, 3.0)}) for seed in (0, 1)]
-    run_cells(cells, results, limit=2)
-    assert len(results.ids()) == 2, "with two of three trials nothing can be chosen"
-    run_cells(cells, results)
-    assert [each.trial for each, _ in trained] == [True] * 3 + [False] * 2
-    assert [settings for _, settings in trained[3:]] == [{"learning_rate": 2.0}] * 2
-    assert results.frame(cells)["learning_rate"].tolist() == [2.0, 2.0]
+def test_at_most_so_many_are_trained(results: Results, trained: list[Cell]) -> None:
+    run_cells([cell(seed=seed) for seed in range(3)], results, limit=2)
+    assert len(results.ids()) == 2
 
 
-def test_a_cell_that_fails_stops_no_other(results: Results, trained: list[Any]) -> None:
+def test_a_cell_that_fails_stops_no_other(results: Results, trained: list[Cell]) -> None:
     failed = run_cells([cell(seed=7), cell(seed=1)], results)
     assert [(each.seed, str(error)) for each, error in failed.items()] == [(7, "no such thing")]
     assert results.ids() == [cell(seed=1).id]
-
-
-def test_a_cell_whose_trial_failed_fails(results: Results, trained: list[Any], monkeypatch) -> None:
-    bad = cell(choose={"learning_rate": (1.0,)})
-    monkeypatch.setattr(grid, "train_cell", lambda *a, **k: (_ for _ in ()).throw(RealmError("no labels")))
-    failed = run_cells([bad], results)
-    assert "could not be chosen" in str(failed[bad]) and len(failed) == 2
 
 
 @pytest.mark.parametrize(("what", "other"), [("data", {"data": "d"}), ("weights", {"weights": "w"})])
@@ -137,7 +115,7 @@ class Dying(TableData):
 
 def test_a_worker_that_dies_is_said(results: Results) -> None:
     data = Dying(crowd(16), crowd(8, seed=5))
-    with pytest.raises(RealmError, match="a worker process ended abruptly"):
+    with pytest.raises(RealmError, match="a worker ended abruptly"):
         run_cells([Cell("m", data, "noisy", seed, 1) for seed in range(2)], results, jobs=2)
     assert results.ids() == []
 
@@ -149,13 +127,17 @@ class WorkerCrashedError(Exception):
     pass
 
 
+class Reference:
+    def __init__(self, future: Future[Any]) -> None:
+        self.future = lambda: future
+
+
 def fake_ray(calls: list[Any], crashes: bool = False) -> ModuleType:
     """As much of Ray as is used: tasks run when they are asked for."""
     module: Any = ModuleType("ray")
     module.exceptions = SimpleNamespace(WorkerCrashedError=WorkerCrashedError)
     module.is_initialized = lambda: False
     module.init = lambda **how: calls.append(("init", how))
-    module.shutdown = lambda: calls.append("shutdown")
     module.cluster_resources = lambda: {"CPU": 2.0}
     module.cancel = lambda reference, force: None
 
@@ -167,7 +149,7 @@ def fake_ray(calls: list[Any], crashes: bool = False) -> ModuleType:
                     future.set_exception(WorkerCrashedError())
                 else:
                     future.set_result(function(*arguments))
-                return SimpleNamespace(future=lambda: future)
+                return Reference(future)
 
             return SimpleNamespace(remote=submit)
 
@@ -183,12 +165,12 @@ def test_cells_are_trained_as_ray_tasks(results: Results, trained: list[Any], mo
     cells = [cell(seed=seed) for seed in (0, 1, 2, 7)]
     failed = run_cells(cells, results, engine="ray", jobs=2)
     assert [each.seed for each in failed] == [7] and len(results.ids()) == 3
-    assert calls[0][1]["num_cpus"] == 2 and calls[-1] == "shutdown"
+    assert calls[0][1]["num_cpus"] == 2
 
 
 def test_a_ray_worker_that_dies_is_said(results: Results, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", fake_ray([], crashes=True))
-    with pytest.raises(RealmError, match="Ray worker ended abruptly"):
+    with pytest.raises(RealmError, match="a worker ended abruptly"):
         run_cells([cell()], results, engine="ray")
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(RealmError, match="ray is not installed"):

@@ -8,19 +8,19 @@ import pytest
 
 SRC = Path(__file__).parents[2] / "src" / "realm"
 BUDGETS = {
-    "data": 5_280,
-    "crowd": 3_960,
+    "data": 4_940,
+    "crowd": 3_920,
     "channels": 620,
     "scorers": 2_400,
     "models": 370,
     "training": 2_580,
-    "runs": 1_310,
-    "comparison": 1_950,
+    "runs": 1_240,
+    "comparison": 1_530,
     "check": 410,
     "report": 1_850,
     "integrations": 580,
     "cli": 2_530,
-    "demo": 270,
+    "demo": 220,
 }
 ROOT, WHOLE = 1_500, 31_800
 """The modules beside the packages, and all of it; the goal is 18,000."""

@@ -194,6 +194,8 @@ def test_what_a_table_cannot_be_is_refused() -> None:
         table.take_items(np.array([-1]))
     with pytest.raises(RealmError, match="no such items: nope"):
         table.select(items=["nope"])
+    with pytest.raises(ValueError, match="read-only"):
+        table.label[0] = 3
     with pytest.raises(ValueError, match="sorted by item"):
         Annotations(table.items, table.annotators, table.item[::-1], table.annotator, table.label)
     with pytest.raises(RealmError, match="there is no column 'text'"):

@@ -74,12 +74,6 @@ def refused(realm_cli, made: Path, run: Path, mark: Path, said: str, only: tuple
         assert not mark.exists(), command[0]
 
 
-def test_an_untouched_run_is_read_by_every_command(made, planted, realm_cli) -> None:
-    for command in commands(made, planted[0]):
-        code, _, error = realm_cli(*command)
-        assert code == 0, (command[0], error)
-
-
 @pytest.mark.parametrize("place", ["training_args.bin", "model/pytorch_model.bin", "model/training_args.bin", "x.pkl"])
 def test_a_pickle_beside_the_weights(place, made, planted, realm_cli) -> None:
     run, mark, fit = planted

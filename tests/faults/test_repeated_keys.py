@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import json
 
 import pytest
-import yaml
 
 from realm.data import Annotations
 from realm.errors import RealmError
-from realm.files import parse_json, read_json, read_yaml
+from realm.files import read_json, read_yaml
 
 ROW = '{"item": "1", "text": "what a film", "label": "good", "annotator": "ann"}'
 TWICE = '{"item": "2", "text": "a bore", "annotator": "ann", "label": "bad", "label": "good"}'
@@ -52,14 +50,6 @@ def test_deep_inside_the_export_of_a_tool(tmp_path) -> None:
         Annotations.read(path)
 
 
-def test_in_a_cell_of_a_csv_export(tmp_path) -> None:
-    path = tmp_path / "export.csv"
-    head = "id,text,annotator,annotation_id,sentiment,lead_time\n"
-    path.write_text(head + '1,x,1,1,"{""choices"": [""good""], ""choices"": [""bad""]}",1\n2,y,1,2,good,1\n')
-    with pytest.raises(RealmError, match=r"export\.csv, row 1: field 'sentiment': the key 'choices' stands twice"):
-        Annotations.read(path, format="label-studio-min", label="sentiment")
-
-
 def test_a_stream_of_rows_names_the_line_of_the_file(tmp_path) -> None:
     from realm.data.items import Task
     from realm.data.readers.streaming import stream_rows
@@ -91,18 +81,3 @@ def test_in_yaml(text: str, line: int, tmp_path) -> None:
     path.write_text(text)
     with pytest.raises(RealmError, match=rf"config\.yaml: .*the key '[ax]' of line {line} stands there several times"):
         read_yaml(path)
-
-
-@pytest.mark.parametrize(
-    "text", ["", "a: 1\nb: {a: 2}\n", "1: x\n'1': y\n", "base: &base {a: 1, b: 2}\nmore: {<<: *base, a: 3}\n"]
-)
-def test_yaml_without_a_repeat_is_read_as_ever(text: str, tmp_path) -> None:
-    path = tmp_path / "config.yaml"
-    path.write_text(text)
-    assert read_yaml(path) == yaml.safe_load(text)
-
-
-def test_long_values_are_cut_short() -> None:
-    with pytest.raises(ValueError, match="stands twice") as error:
-        parse_json(json.dumps({"a": "x" * 10_000})[:-1] + ', "a": ' + json.dumps("y" * 10_000) + "}")
-    assert len(str(error.value)) < 300

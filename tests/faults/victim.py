@@ -32,15 +32,14 @@ def realm(
     moment: int = 0,
     counted: str | None = None,
     *,
-    number: int = signal.SIGKILL,
     error: int = 0,
     said: str | None = None,
 ) -> None:
     """Run the command line in this process. At the `moment`-th change below `folder` it meets its fault.
 
-    The fault is signal `number`, or with `error` an `OSError` of that number, at this change and every later one that
-    is no removal. `counted` names a file that is told, at the end, how many changes there were; `said` one that gets
-    what the command prints.
+    It is killed, or with `error` gets an `OSError` of that number there and at every later change that is no removal.
+    `counted` names a file that is told, at the end, how many changes there were; `said` one that gets what the command
+    prints.
     """
     seen = 0
 
@@ -52,14 +51,10 @@ def realm(
         if error and moment and seen >= moment and event not in REMOVALS:
             raise OSError(error, os.strerror(error), str(args[0]))
         if not error and seen == moment:
-            os.kill(os.getpid(), number)
+            os.kill(os.getpid(), signal.SIGKILL)
 
     from realm.cli.entry import main
-    from tests.faults import stand_ins
 
-    words = stand_ins.install(words)
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as shells start what runs in the background
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.argv = ["realm", *words]
     printed = os.open(said or os.devnull, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     sys.addaudithook(watch)

@@ -14,7 +14,7 @@ import yaml
 from realm.comparison.cells import Cell
 from realm.comparison.results import Results
 from realm.comparison.training import CellResult
-from realm_lab.cells import simulated_pool
+from realm_lab.cells import _accuracies
 from realm_lab.specs import Spec, expand, load_spec
 from tests.tiny import COLOURS, sentences
 
@@ -63,7 +63,7 @@ def fake_result(cell: Cell, accuracy: float) -> CellResult:
     tables = {"answers": pd.DataFrame({**answers, "gold_log_prob": -0.5})}
     figures = {"accuracy": right / ITEMS} | {f"accuracy/{task}": right / ITEMS for task in tasks if len(tasks) > 1}
     if cell.method == "realm" and cell.data.noise is not None:
-        asked = simulated_pool(cell.data.pool or "", len(tasks), len(tasks))
+        asked = _accuracies(cell.data.pool or "", len(tasks), len(tasks))
         trained = np.clip((asked - 0.25) / 0.75, 0.01, 1.0)
         pairs = [(i, m) for i in range(len(asked)) for m in range(len(tasks))]
         about = pd.DataFrame([{"annotator": f"a{i + 1}", "task": tasks[m]} for i, m in pairs])
@@ -72,13 +72,8 @@ def fake_result(cell: Cell, accuracy: float) -> CellResult:
             annotations=50, pool_accuracy=values[:, 0], true_accuracy=values[:, 0], expertise_trained=values[:, 1],
             expertise=values[:, 1], accuracy=0.25 + 0.75 * values[:, 1],
         )  # fmt: skip
-        ways = [
-            about.assign(step=step, expertise=0.5 + (values[:, 1] - 0.5) * step / cell.steps)
-            for step in (0, cell.steps)
-        ]
-        tables["trajectory"] = pd.concat(ways, ignore_index=True)
         figures |= {"pool_spearman_trained": 0.8, "pool_spearman_trained_max": 0.9, "pool_spearman": 0.85}
     if cell.curve:
         points = [(0, 0.25), (cell.steps // 2, accuracy / 2 + 0.1), (cell.steps, right / ITEMS)]
         tables["curve"] = pd.DataFrame(points, columns=["step", "accuracy"])
-    return CellResult(cell, {}, figures, {"versions": {}}, "made-up", "made-up", 1.0, "2026-01-01T00:00:00", tables)
+    return CellResult(cell, figures, {"versions": {}}, "made-up", "made-up", 1.0, "2026-01-01T00:00:00", tables)

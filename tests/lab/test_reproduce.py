@@ -18,43 +18,41 @@ from scipy.stats import ttest_1samp
 
 from realm.comparison.cells import Cell
 from realm.errors import RealmError
-from realm_lab import Recorded, expand, load_spec, reproduce
+from realm_lab import Recorded, load_spec, page
 from realm_lab.evidence import (
     INCONCLUSIVE,
-    NOT_HERE,
     NOT_SUPPORTED,
+    PAPER_RANKS,
     SUPPORTED,
     Evidence,
     Lead,
-    graded_ranks,
     judged,
-    paper_ranks,
     promises,
 )
 from realm_lab.plots import ForestRow
 from realm_lab.recorded import CELLS, SETTINGS
-from realm_lab.results import configurations, method_of
-from realm_lab.specs import key_of
+from realm_lab.results import configurations
+from realm_lab.specs import key_of, spec_rows
 
 
 @pytest.fixture(scope="module")
 def evidence() -> Evidence:
-    return Evidence(Recorded(reproduce.RECORDED))
+    return Evidence(Recorded(page.RECORDED))
 
 
 def test_every_figure_on_the_page_is_drawn_from_the_record(evidence: Evidence) -> None:
-    for path, content in reproduce.pages(evidence).items():
-        page = path.read_text(encoding="utf-8")
-        assert page == reproduce.with_blocks(page, content), "run `make redraw`"
-    for name, rows in reproduce.pictures(evidence).items():
-        picture = (reproduce.RECORDED / name).read_text(encoding="utf-8")
+    for path, content in page.pages(evidence).items():
+        text = path.read_text(encoding="utf-8")
+        assert text == page.with_blocks(text, content), "run `make redraw`"
+    for name, rows in page.pictures(evidence).items():
+        picture = (page.RECORDED / name).read_text(encoding="utf-8")
         (told,) = re.findall("<dc:description>(.*?)</dc:description>", picture, re.DOTALL)
         assert told == "; ".join(map(str, rows)), "run `make redraw`"
     assert evidence.store.stale == {}
 
 
 def test_the_record_is_small_enough_for_a_repository() -> None:
-    assert sum(path.stat().st_size for path in reproduce.RECORDED.iterdir()) < 5_000_000
+    assert sum(path.stat().st_size for path in page.RECORDED.iterdir()) < 5_000_000
 
 
 def test_an_accuracy_of_the_page_is_the_mean_of_its_answers(evidence: Evidence) -> None:
@@ -64,7 +62,7 @@ def test_an_accuracy_of_the_page_is_the_mean_of_its_answers(evidence: Evidence) 
     right = evidence.store.correct(ids)
     assert right is not None and len(ids) == 5
     np.testing.assert_allclose(100 * right.mean(), evidence.mean(part, "realm"), rtol=1e-9)
-    assert f"| {100 * right.mean():.1f} |" in reproduce.answer(evidence).splitlines()[2]
+    assert f"| {100 * right.mean():.1f} |" in page.pages(evidence)[page.PAGE]["answer"].splitlines()[2]
 
 
 def lead(*gaps: float) -> Lead:
@@ -86,15 +84,16 @@ def test_a_lead_is_a_paired_t_test_over_seeds() -> None:
 
 
 def test_verdicts() -> None:
-    found = [judged(each) for each in (lead(1.0, 1.1, 0.9), lead(-1.0, -1.1, -0.9), lead(1, -2, 3), None)]
-    assert found == [SUPPORTED, NOT_SUPPORTED, INCONCLUSIVE, NOT_HERE]
+    ahead, behind, unsure = lead(1.0, 1.1, 0.9), lead(-1.0, -1.1, -0.9), lead(1, -2, 3)
+    assert [judged(each) for each in (ahead, behind, unsure)] == [SUPPORTED, NOT_SUPPORTED, INCONCLUSIVE]
+    assert [judged(each, control=True) for each in (ahead, behind, unsure)] == [SUPPORTED, NOT_SUPPORTED, SUPPORTED]
 
 
 def test_a_block_that_the_page_lacks_is_an_error() -> None:
-    page = "a\n<!-- begin: x -->\nold\n<!-- end: x -->\nb\n"
-    assert reproduce.with_blocks(page, {"x": "new \\1"}) == "a\n<!-- begin: x -->\n\nnew \\1\n\n<!-- end: x -->\nb\n"
+    text = "a\n<!-- begin: x -->\nold\n<!-- end: x -->\nb\n"
+    assert page.with_blocks(text, {"x": "new \\1"}) == "a\n<!-- begin: x -->\n\nnew \\1\n\n<!-- end: x -->\nb\n"
     with pytest.raises(RealmError, match="begin: y"):
-        reproduce.with_blocks(page, {"y": "new"})
+        page.with_blocks(text, {"y": "new"})
 
 
 # -------------------------------------------------------------------- promises
@@ -107,11 +106,14 @@ Change = Callable[[Cell, dict[str, Any]], None]
 
 
 @lru_cache
-def cells_of_specs() -> list[Cell]:
-    """Some of the cells of `SPECS`: whole pools and graded ones, a few seeds."""
-    cells = {cell.id: cell for name in SPECS for cell in expand(load_spec(name))}.values()
+def cells_of_specs() -> list[tuple[str, Cell]]:
+    """Some of the cells of `SPECS` with their methods: whole pools and graded ones, a few seeds."""
+    rows = [row for name in SPECS for row in spec_rows(load_spec(name))]
     pools = ("all", "graded:5", "graded:10")
-    return [cell for cell in cells if cell.seed < SEEDS and cell.data.describe()["pool"] in pools]
+    cells = {
+        row["cell"].id: (row["method"], row["cell"]) for row in rows if row["seed"] < SEEDS and row["pool"] in pools
+    }
+    return list(cells.values())
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -127,8 +129,8 @@ def made_up(change: Change = lambda cell, row: None, methods: tuple[str, ...] = 
     """
     ease = np.random.default_rng(0).random(TEST_ITEMS)
     rows = []
-    for cell in cells_of_specs():
-        if method_of(cell) not in methods or "objective" in cell.settings:
+    for method, cell in cells_of_specs():
+        if method not in methods:
             continue
         rng = np.random.default_rng([cell.seed, METHODS.index(cell.method)])
         ahead = cell.method in ("realm", "oracle")
@@ -144,7 +146,7 @@ def made_up(change: Change = lambda cell, row: None, methods: tuple[str, ...] = 
 
 def write_record(folder: Path, record: pd.DataFrame) -> Path:
     (folder / CELLS).write_text("".join(json.dumps(row) + "\n" for row in records(record)))
-    (folder / SETTINGS).write_text(json.dumps({"all": {"max_length": 96, "method": {}}}))
+    (folder / SETTINGS).write_text(json.dumps({"all": {"max_length": 96}}))
     return folder
 
 
@@ -180,7 +182,7 @@ def test_every_promise_holds_of_a_record_in_which_the_default_is_ahead() -> None
         (2, first_of("civilcomments", "realm", macro_f1=0.7)),
         (2, first_of("civilcomments", "realm", log_loss=0.6)),
         (3, lambda cell, row: row.update(accuracy=0.8) if cell.data.describe()["noise"] is None else None),
-        (4, lambda cell, row: row.update(pool_spearman_trained=paper_ranks() - 0.06)),
+        (4, lambda cell, row: row.update(pool_spearman_trained=PAPER_RANKS - 0.06)),
         (4, lambda cell, row: row.update(pool_spearman_trained=None) if cell.seed else None),
     ],
     ids=["noisy", "another method", "macro-F1", "log loss", "mean lead", "ranks", "not ranked"],
@@ -196,7 +198,7 @@ def test_each_promise_is_broken_alone(number: int, change: Change) -> None:
         first_of("civilcomments", "noisy", accuracy=0.841),
         first_of("civilcomments", "realm", macro_f1=0.9, log_loss=0.3),
         first_of("civilcomments", "raykar", macro_f1=0.9, log_loss=0.3),
-        lambda cell, row: row.update(pool_spearman_trained=paper_ranks() - 0.04),
+        lambda cell, row: row.update(pool_spearman_trained=PAPER_RANKS - 0.04),
     ],
     ids=["gold", "within noise", "better", "quality of another method", "ranks within bounds"],
 )
@@ -207,10 +209,10 @@ def test_what_breaks_no_promise(change: Change) -> None:
 def test_what_is_not_measured_is_neither_held_nor_broken() -> None:
     assert holds(made_up(methods=("realm",))) == [None, None, None, None, True]
     record = made_up(first_of("civilcomments", "noisy", accuracy=0.9))
-    one_seed = record[record["key"].isin({key_of(cell) for cell in cells_of_specs() if cell.seed == 0})]
+    one_seed = record[record["key"].isin({key_of(cell) for _, cell in cells_of_specs() if cell.seed == 0})]
     assert holds(one_seed) == [None, None, None, None, True]
     evidence = evidence_of(one_seed)
-    assert "not testable yet" in str(promises(evidence)[0]) and len(graded_ranks(evidence)) == 4
+    assert "not testable yet" in str(promises(evidence)[0]) and len(evidence.graded_ranks()) == 4
 
 
 @pytest.mark.parametrize("code", [0, 1])
@@ -219,23 +221,21 @@ def test_the_exit_code_says_whether_every_promise_holds(
 ) -> None:
     record = made_up(first_of("civilcomments", "noisy", accuracy=0.9) if code else lambda cell, row: None)
     write_record(tmp_path, record)
-    page = tmp_path / "page.md"
-    page.write_text("<!-- begin: one -->\n\n<!-- end: one -->\n")
-    monkeypatch.setattr(reproduce, "RECORDED", tmp_path)
-    monkeypatch.setattr(reproduce, "pages", lambda evidence: {page: {"one": "redrawn"}})
-    monkeypatch.setattr(
-        reproduce, "pictures", lambda evidence: {"one.svg": [ForestRow("one", ((1.0, 0.5, 2.0), None))]}
-    )
-    assert reproduce.redraw() == code
+    written = tmp_path / "page.md"
+    written.write_text("<!-- begin: one -->\n\n<!-- end: one -->\n")
+    monkeypatch.setattr(page, "RECORDED", tmp_path)
+    monkeypatch.setattr(page, "pages", lambda evidence: {written: {"one": "redrawn"}})
+    monkeypatch.setattr(page, "pictures", lambda evidence: {"one.svg": [ForestRow("one", ((1.0, 0.5, 2.0), None))]})
+    assert page.redraw() == code
     printed = capsys.readouterr().out
     assert printed.count("**holds**") == 5 - code and printed.count("**FAILS**") == code
     assert ("civilcomments own all shared 780" in printed and " to noisy" in printed) == bool(code)
-    assert "redrawn" in page.read_text() and "<svg" in (tmp_path / "one.svg").read_text()
+    assert "redrawn" in written.read_text() and "<svg" in (tmp_path / "one.svg").read_text()
 
 
 def test_cells_of_other_settings_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_record(tmp_path, made_up())
-    (tmp_path / SETTINGS).write_text(json.dumps({"all": {"max_length": 5, "method": {}}}))
-    monkeypatch.setattr(reproduce, "RECORDED", tmp_path)
+    (tmp_path / SETTINGS).write_text(json.dumps({"all": {"max_length": 5}}))
+    monkeypatch.setattr(page, "RECORDED", tmp_path)
     with pytest.raises(RealmError, match=r"cells were made by other settings, .*max_length changed"):
-        reproduce.redraw()
+        page.redraw()

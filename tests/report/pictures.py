@@ -79,7 +79,7 @@ def main() -> None:
         page.goto(page_file.as_uri())
         page.screenshot(path=PICTURES / "report.png")
         page.click("[data-opens=Lena]")
-        row = page.locator("tr.detail").bounding_box()
+        row = page.locator("tr.detail:visible").bounding_box()
         top = page.evaluate("window.scrollY")
         clip = {"x": 40, "y": top + row["y"] - 88, "width": 1020, "height": row["height"] + 92}
         page.screenshot(path=PICTURES / "report-annotator.png", clip=clip, full_page=True)

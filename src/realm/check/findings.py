@@ -13,10 +13,10 @@ from realm.check.agreement import Group
 from realm.crowd.screens import FEW, Screens
 from realm.crowd.verdicts import VERDICTS
 from realm.data.annotations import UNKNOWN, Annotations
+from realm.data.corrections import folded, look_alikes
 from realm.data.items import Items
 from realm.data.overlap import shown_in
 from realm.data.roles import listed
-from realm.data.spelling import folded, look_alikes
 from realm.display import counted
 
 LOW_ALPHA = 0.4

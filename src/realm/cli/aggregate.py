@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from realm.cli.emit import beside, check_outputs, emit
-from realm.cli.flags import LabelsFiles, Overwrite, Raw, takes
+from realm.cli.flags import LabelsFiles, Overwrite, Raw, Seed, takes
 from realm.cli.progress import progress_display
 from realm.cli.reading_flags import ReadingFlags
 from realm.cli.terminal import ROWS, note, note_ledger, show_frame
@@ -29,7 +29,7 @@ def aggregate(
     ] = "realm",
     use_gold: Annotated[bool, typer.Option("--use-gold", help="Take the gold labels for true.")] = False,
     judges: Annotated[bool, typer.Option("--judges", help="The annotators are language models.")] = False,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed for breaking ties.", hidden=True)] = 0,
+    seed: Seed = 0,
     raw: Raw = False,
     overwrite: Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print labels and annotators as JSON.")] = False,

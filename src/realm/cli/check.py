@@ -15,7 +15,7 @@ import typer
 from realm.cli.emit import check_outputs, print_json, write_annotations
 from realm.cli.flags import AsJson, LabelsFiles, Overwrite, takes
 from realm.cli.reading_flags import ReadingFlags, optional_in_test
-from realm.cli.terminal import NAMED, console, note
+from realm.cli.terminal import console, listed, note
 from realm.display import visible
 from realm.errors import RealmError
 
@@ -101,13 +101,15 @@ def _read(reading: ReadingFlags, files: Sequence[Path]) -> tuple[Annotations | N
 
 def _read_test(reading: ReadingFlags, test: Path, annotations: Annotations) -> Annotations | Items:
     """The test table, or its items where it has no gold; its format is its own, all else as for the table."""
-    own = replace(reading, format=None, wide=None, ignore=None, exclude=None, map_annotators=None, threshold=None)
-    own = own if reading.threshold is None else replace(own, threshold=reading.threshold)
+    from realm.data.readers import read_items
+
+    labels = None if reading.threshold is None else reading.labels
+    own = replace(reading, format=None, wide=None, ignore=None, exclude=None, map_annotators=None, labels=labels)
     optional = optional_in_test(annotations)
     try:
         return own.read_test(test, optional=optional)
     except RealmError as error:
-        items = replace(own, gold=None).read_items(test, optional=optional)
+        items = read_items(test, replace(own, gold=None), optional=optional)
         note(f"note: the labels of the test table are not compared with the table's: {error}")
         return items
 
@@ -133,20 +135,14 @@ def _show(examination: Examination) -> None:
     """Warnings first, then what is in the table, and notes."""
     from rich.text import Text
 
-    screen = console()
-    notes = [finding for finding in examination.findings if finding.level != "warning"]
-    for finding in [*(each for each in examination.findings if each.level == "warning"), *notes]:
-        if notes and finding is notes[0]:
-            _show_facts(examination)
-        style = "bold yellow" if finding.level == "warning" else ""
-        text = f"{visible(finding.message)} {visible(finding.remedy)}".rstrip()
-        screen.print(Text.assemble((f"{finding.level}: ", style), text))
-    if not notes:
-        _show_facts(examination)
+    said = [(each.level, f"{each.level}: {each.message} {each.remedy}".rstrip()) for each in examination.findings]
+    warnings, notes = ([line for level, line in said if level == wanted] for wanted in ("warning", "note"))
+    for line in [*warnings, *_facts(examination), *notes]:
+        console().print(Text(visible(line), style="bold yellow" if line in warnings else ""))
 
 
-def _show_facts(examination: Examination) -> None:
-    facts, ledger, screen = examination.summary, examination.ledger, console()
+def _facts(examination: Examination) -> list[str]:
+    facts, ledger = examination.summary, examination.ledger
     lines = [] if ledger.format is None else [f"format: {ledger.format}"]
     lines += [f"{name}: {facts[name]:,}" for name in ("items", "annotators", "annotations")]
     for name in ("annotations_per_item", "annotations_per_annotator"):
@@ -155,19 +151,15 @@ def _show_facts(examination: Examination) -> None:
     lines.append(f"items with gold: {facts['items_with_gold']:,}")
     for task, counts in examination.label_counts.items():
         of_task = f" of {task}" if len(examination.label_counts) > 1 else ""
-        total = max(sum(counts.values()), 1)
-        shares = [f"{label} {count / total:.1%}" for label, count in list(counts.items())[:NAMED]]
-        lines.append(f"labels{of_task}: {', '.join(shares)}{', ...' if len(counts) > NAMED else ''}")
-        alpha = examination.alpha[task]
+        total, alpha = max(sum(counts.values()), 1), examination.alpha[task]
+        lines.append(f"labels{of_task}: {listed([f'{label} {n / total:.1%}' for label, n in counts.items()])}")
         lines.append(f"Krippendorff's alpha{of_task}: {'undefined' if alpha is None else f'{alpha:.3f}'}")
     if examination.independence is not None:
         lines.append(f"independence: {examination.independence}")
     lines += [f"{name}: {value}" for name, value in examination.time_facts()]
-    for reason, count in ledger.counts.items():
-        rows = ledger.places(reason)
-        lines.append(f"{count:,} x {reason} ({'; '.join(rows[:NAMED])}{'; ...' if count > NAMED else ''})")
-    verdicts = ("yes", "with care", "no")
-    by_verdict = {each: [m.name for m in examination.methods if m.applies == each] for each in verdicts}
-    methods = [f"{verdict}: {', '.join(names)}" for verdict, names in by_verdict.items() if names]
-    for line in [*lines, f"methods that apply: {'; '.join(methods)}"]:
-        screen.print(visible(line), markup=False)
+    lines += [f"{count:,} x {reason} ({listed(ledger.places(reason))})" for reason, count in ledger.counts.items()]
+    methods = []
+    for verdict in ("yes", "with care", "no"):
+        if names := [method.name for method in examination.methods if method.applies == verdict]:
+            methods.append(f"{verdict}: {', '.join(names)}")
+    return [*lines, f"methods that apply: {'; '.join(methods)}"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -70,16 +71,16 @@ def to_json(value: Any, indent: int | None = None) -> str:
 
 
 def write_annotations(annotations: Annotations, path: Path) -> None:
-    """Write the canonical table, and say what is in it and which `labels` it needs to be read back."""
+    """Write the canonical table, and say what is in it and which labels it needs to be read back."""
     from realm.data.label_sets import join_list
     from realm.data.write import labels_follow, write_table
 
     write_table(annotations, path)
     note_ledger(annotations.ledger)
-    label_sets = {task.labels for task in annotations.tasks if task.labels is not None}
     if not labels_follow(annotations):
-        sets = "; ".join(join_list(labels) for labels in sorted(label_sets))
-        note(f"Labels or their order do not follow from the table alone. When reading it, name `labels`: {sets}")
+        sets = sorted({join_list(task.labels) for task in annotations.tasks if task.labels is not None})
+        flags = " or ".join(f"--labels {shlex.quote(labels)}" for labels in sets)
+        note(f"The order of the labels does not follow from the table alone. When reading it, give {flags}")
     note(f"{counted(annotations.n_annotations, 'annotation')} of {counted(annotations.n_items, 'item')} in {path}")
 
 
@@ -89,15 +90,10 @@ def write_annotations(annotations: Annotations, path: Path) -> None:
 def check_outputs(
     *outputs: Path | None, reads: Sequence[Path | None] = (), overwrite: bool = False, own: Path | None = None
 ) -> None:
-    """Refuse an output that would replace something; None is no output. The rule of every command that writes a file:
+    """Refuse an output (None is none) that is a folder, that the command reads, or that is a file of any run.
 
-    | the output is | refused |
-    |---|---|
-    | a file that the command reads, or one in a folder that it reads | always |
-    | a run's own file, or in its folders model/ and checkpoints/, whichever run it is | always |
-    | any other file that exists | unless `overwrite` |
-
-    `own` is the one file of what is read that the command is there to write: a run's report.
+    Another file that exists is replaced only if asked to. `own` is the one file of what is read that the command is
+    there to write: a run's report.
     """
     for output in outputs:
         if output is None or (own is not None and os.path.realpath(output) == os.path.realpath(own)):
@@ -124,8 +120,8 @@ def _is_run_file(output: Path) -> bool:
 
     place = Path(os.path.realpath(output))
     for folder in place.parents:
-        inside = place.relative_to(folder).parts
-        if (inside[0] in (MODEL, CHECKPOINTS) or inside in [(name,) for name in RUN_FILES]) and holds_run(folder):
+        first, *more = place.relative_to(folder).parts
+        if (first in (MODEL, CHECKPOINTS) or (first in RUN_FILES and not more)) and holds_run(folder):
             return True
     return False
 

@@ -14,8 +14,6 @@ from realm.cli.progress import progress_display
 from realm.cli.reading_flags import OF_ANNOTATIONS, ReadingFlags
 from realm.cli.terminal import ROWS, note, shortened, show_table
 
-TASKS_BESIDE = 4
-"""Most columns of tasks, the one over all included, beside each other in 80 columns; more tasks are rows."""
 NAME = 16
 """Characters of a label in a table: enough to recognise it, and several fit beside each other."""
 
@@ -57,17 +55,15 @@ def show_figures(figures: Mapping[str, Any]) -> None:
     from realm.metrics import METRICS
 
     parts = _parts(figures)
-    names = [shortened(task or "all", NAME) for task, _ in parts]
     columns = {"Items": [f"{part['items']:,}" for _, part in parts]}
-    for metric in METRICS.values():
-        if metric.name in figures:
-            values = [part.get(metric.name) for _, part in parts]
-            columns[metric.title] = ["-" if value is None else format(value, metric.format) for value in values]
-    if len(parts) > TASKS_BESIDE:
-        show_table("On the items with gold", ["task", *columns], list(zip(names, *columns.values(), strict=True)))
+    for metric in (each for each in METRICS.values() if each.name in figures):
+        values = [part.get(metric.name) for _, part in parts]
+        columns[metric.title] = ["-" if value is None else format(value, metric.format) for value in values]
+    if len(parts) == 1:
+        show_table("On the items with gold", ["figure", "value"], [[name, *values] for name, values in columns.items()])
     else:
-        header = ["value"] if len(parts) == 1 else names
-        show_table("On the items with gold", ["figure", *header], [[title, *row] for title, row in columns.items()])
+        rows = zip([task or "all" for task, _ in parts], *columns.values(), strict=True)
+        show_table("On the items with gold", ["task", *columns], list(rows))
     for task, part in parts:
         if part.get("labels"):
             _show_labels(part, f", {task}" if task else "")
@@ -100,7 +96,6 @@ def _show_labels(figures: Mapping[str, Any], of_task: str) -> None:
         rows.append([shortened(row["label"], NAME), row["support"], *cells, most])
     most_frequent = sorted(range(len(rows)), key=lambda index: -labels[index]["support"])[:ROWS]
     more = f": the {ROWS} most frequent of {len(rows)}" if len(rows) > ROWS else ""
-    what = "position of the option (every item lists its own)" if figures["by_position"] else "label"
-    columns = ["option" if figures["by_position"] else "label", "items", "precision", "recall", "F1",
-               "mistaken most for"]  # fmt: skip
+    what = "position of the option" if figures["by_position"] else "label"
+    columns = [what, "items", "precision", "recall", "F1", "mistaken most for"]
     show_table(f"By {what}{of_task}{more}", columns, [rows[index] for index in sorted(most_frequent)])

@@ -9,11 +9,11 @@ fields that `--help` lists (`LISTED`; the others are in `--help-all`) and those 
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
 import re
 from collections.abc import Callable, Collection
+from dataclasses import Field, fields
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
@@ -22,14 +22,12 @@ import typer
 from realm.errors import RealmError, other_name
 from realm.training.settings import described, flag_name
 
-LabelsFiles = Annotated[
-    list[Path],
-    typer.Argument(metavar="LABELS", help="Table of annotations, or several as one."),
-]
+LabelsFiles = Annotated[list[Path], typer.Argument(metavar="LABELS", help="Table of annotations, or several as one.")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for a script to read.", hidden=True)]
 Raw = Annotated[bool, typer.Option("--raw", help="Write cells that a spreadsheet would run as they are.", hidden=True)]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output if it exists.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of what is random.", hidden=True)]
 METAVARS = {"int": "N", "float": "N", "Path": "FILE"}
 """What stands for a value in the help, by type; TEXT for any other."""
 SETTINGS = "realm.settings"
@@ -57,19 +55,18 @@ def takes(*groups: Any, without: Collection[str] = ()) -> Callable[[Callable[...
         without_flag = {name for group in groups for name in group.IN_CONFIG if name not in without}
         takes_any = any(getattr(group, "TAKES_ANY_SETTING", False) for group in groups)
         parameters.append(_parameter("config", None, _config(without_flag, takes_any)))
-        parameters.append(_parameter("help_all", False, HELP_ALL))
-        parameters.append(_parameter("ctx", None, typer.Context))
+        parameters += [_parameter("help_all", False, HELP_ALL), _parameter("ctx", None, typer.Context)]
 
         @functools.wraps(command)
         def run(ctx: typer.Context, **values: Any) -> Any:
             del values["config"], values["help_all"]
             settings = dict(ctx.meta.get(SETTINGS, {}))
-            typed = {*settings, *(name for name in ctx.params if _is_typed(ctx, name))}
-            for name, fields in flags.items():
-                own = {each.name for each in dataclasses.fields(hints[name])}
-                given = {field: values.pop(field) for field in fields}
-                given |= {key: settings.pop(key) for key in own & set(settings)}
-                values[name] = hints[name](**given)
+            sources = {name: ctx.get_parameter_source(name) for name in ctx.params}
+            typed = {*settings, *(name for name, source in sources.items() if source and source.name != "DEFAULT")}
+            for name, names in flags.items():
+                given = {field: values.pop(field) for field in names}
+                own = {each.name for each in fields(hints[name])} & set(settings)
+                values[name] = hints[name](**given, **{key: settings.pop(key) for key in own})
             for name in flags:
                 if hasattr(values[name], "resolve"):
                     values[name].resolve(typed, settings)
@@ -83,11 +80,11 @@ def takes(*groups: Any, without: Collection[str] = ()) -> Callable[[Callable[...
     return decorate
 
 
-def flag_fields(group: Any) -> list[dataclasses.Field[Any]]:
+def flag_fields(group: Any) -> list[Field[Any]]:
     """The fields of a dataclass that have a flag: first those that `--help` lists, in its order."""
     listed: tuple[str, ...] = group.LISTED
-    fields = [each for each in dataclasses.fields(group) if flag_name(each) and each.name not in group.IN_CONFIG]
-    return sorted(fields, key=lambda each: listed.index(each.name) if each.name in listed else len(listed))
+    with_flag = [each for each in fields(group) if flag_name(each) and each.name not in group.IN_CONFIG]
+    return sorted(with_flag, key=lambda each: listed.index(each.name) if each.name in listed else len(listed))
 
 
 def _parameters(group: Any) -> list[inspect.Parameter]:
@@ -97,42 +94,30 @@ def _parameters(group: Any) -> list[inspect.Parameter]:
     for each in flag_fields(group):
         # a number or a word is typed as text, which the settings' own check makes a number
         kind = str if each.metadata["words"] else each.metadata.get("typed") or hints[each.name]
-        is_switch = kind is bool
+        kinds = [getattr(part, "__name__", "") for part in (kind, *get_args(kind))]
         option = typer.Option(
             f"--{flag_name(each)}",
             help=described(each),
-            metavar=None if is_switch else _metavar(kind),
+            metavar=None if kind is bool else next((METAVARS[part] for part in kinds if part in METAVARS), "TEXT"),
             hidden=each.name not in group.LISTED,
             rich_help_panel=each.metadata["panel"],  # a heading of the docs
-            show_default=not is_switch,
         )
         parameters.append(_parameter(each.name, each.default, annotated[kind, option]))
     return parameters
-
-
-def _metavar(kind: Any) -> str:
-    names = [getattr(each, "__name__", "") for each in (kind, *get_args(kind))]
-    return next((METAVARS[name] for name in names if name in METAVARS), "TEXT")
 
 
 def _parameter(name: str, default: Any, annotation: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def _is_typed(ctx: typer.Context, name: str) -> bool:
-    """Whether a flag was typed, or stands in the `--config` file."""
-    source = ctx.get_parameter_source(name)
-    return source is not None and source.name != "DEFAULT"
-
-
 def _show_all(ctx: typer.Context, requested: bool) -> None:
     if requested:
-        hidden = [each for each in ctx.command.params if getattr(each, "hidden", False)]
+        hidden: list[Any] = [each for each in ctx.command.params if getattr(each, "hidden", False)]
         for each in hidden:
-            each.hidden = False  # type: ignore[attr-defined]
+            each.hidden = False
         typer.echo(ctx.get_help())
         for each in hidden:
-            each.hidden = True  # type: ignore[attr-defined]
+            each.hidden = True
         raise typer.Exit
 
 
@@ -141,52 +126,37 @@ HELP_ALL = Annotated[
 ]
 
 
-# -------------------------------------------------------------------- --config
-
-
 def _config(without_flag: Collection[str], takes_any: bool) -> Any:
     """The `--config` of a command: its flags, these settings and, with `takes_any`, any of `RealmConfig`."""
 
     def read(ctx: typer.Context, path: Path | None) -> Path | None:
         if path is None:
             return None
-        texts, values = _read(path)
+        from realm.files import TextLoader, UniqueKeysLoader, read_yaml
+
+        try:  # flags as they are written, settings as YAML understands them
+            texts, values = (read_yaml(path, loader) or {} for loader in (TextLoader, UniqueKeysLoader))
+        except RealmError as error:
+            raise RealmError(f"--config: {error}") from None
+        if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
+            raise RealmError(f"--config: {path} must hold `flag: value` lines.")
         flags = {_key(name): param for param in ctx.command.params for name in param.opts if name != "--config"}
         defaults, settings = dict(ctx.default_map or {}), {}
-        for key in (key for key in values if values[key] is not None):
-            if (param := flags.get(_key(key))) is not None:
-                repeated = getattr(param, "multiple", False)
-                defaults[param.name] = _as_typed(texts[key], repeated, f"--config: {path}, {key}")
-            elif _key(key) in without_flag or takes_any:
-                settings[_key(key)] = _number(values[key])
-            else:
+        for key, value in values.items():
+            if value is not None and (param := flags.get(_key(key))) is not None:
+                defaults[param.name] = _as_typed(texts[key], getattr(param, "multiple", False), f"{path}, {key}")
+            elif value is not None and (_key(key) in without_flag or takes_any):
+                is_number = isinstance(value, str) and re.fullmatch(r"[-+]?\d+[eE][-+]?\d+", value)  # not YAML's 1e-3
+                settings[_key(key)] = float(value) if is_number else value
+            elif value is not None:
                 hint = other_name(_key(key), [*flags, *without_flag], {})
                 raise RealmError(f"--config: {path}: there is no flag or setting `{key}`. {hint}".rstrip())
         ctx.default_map, ctx.meta[SETTINGS] = defaults, settings
         return path
 
-    option = typer.Option("--config", metavar="FILE", help="YAML file of flags and settings.", is_eager=True,
-                          callback=read)  # fmt: skip
+    help = "YAML file of flags and settings."
     annotated: Any = Annotated
-    return annotated[Path | None, option]
-
-
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The content of a YAML file, with every value as the text that is written there, and with numbers as numbers."""
-    from realm.files import TextLoader, UniqueKeysLoader, read_yaml
-
-    try:
-        texts, values = (read_yaml(path, loader) or {} for loader in (TextLoader, UniqueKeysLoader))
-    except RealmError as error:
-        raise RealmError(f"--config: {error}") from None
-    if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
-        raise RealmError(f"--config: {path} must hold `flag: value` lines.")
-    return texts, values
-
-
-def _number(value: Any) -> Any:
-    """YAML takes `1e-3`, which has no point, for a text."""
-    return float(value) if isinstance(value, str) and re.fullmatch(r"[-+]?\d+[eE][-+]?\d+", value) else value
+    return annotated[Path | None, typer.Option("--config", metavar="FILE", help=help, is_eager=True, callback=read)]
 
 
 def _key(name: str) -> str:
@@ -199,7 +169,7 @@ def _as_typed(value: Any, repeated: bool, where: str) -> str | list[str]:
 
     parts = value if isinstance(value, list) else [value]
     if not all(isinstance(part, str) for part in parts):
-        raise RealmError(f"{where}: must be a value or a list of values.")
+        raise RealmError(f"--config: {where}: must be a value or a list of values.")
     if repeated:
         return parts
     return join_list(parts) if isinstance(value, list) else str(value)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,10 +15,7 @@ from realm.cli.terminal import ROWS, listed, note, note_ledger, show_frame, writ
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from realm.crowd.panel import Panel, SubPanel
-    from realm.data import Annotations
 
 
 @takes(ReadingFlags)
@@ -46,20 +42,28 @@ def judges(
 
     How accurate each is, what each adds, the cheapest part that does as well, and the items for a human.
     """
+    import numpy as np
+    import pandas as pd
+
     from realm.crowd.panel import Panel
 
     second = beside(output, "humans")
     check_outputs(output, second, reads=[*files, costs, *reading.files()], overwrite=overwrite)
-    annotations, orders = _read(reading, files)
+    annotations, orders = reading.read(files, keep_rows=True, keep_orders=True), None
+    if reading.order_suffix is not None:
+        from realm.data.orders import join_orders
+
+        annotations, orders = join_orders(annotations, reading.order_suffix)
     if use_gold and annotations.gold is None:
         raise RealmError(f"{', '.join(map(str, files))}: --use-gold: there is no gold column. Name it with --gold.")
     prices = read_costs(costs)
     panel = Panel(annotations, costs=prices, experts=expert, gold=annotations.gold if use_gold else None)
     table, queue = panel.table(), panel.for_a_human(humans)
-    if orders:
-        row_of = {name: row for row, name in enumerate(panel.annotations.annotators)}
-        rows = table["annotator"].map(row_of).to_numpy()
-        table = table.assign(**{name: values[rows] for name, values in orders.items()})
+    if orders is not None:  # shares of the items asked twice, and of the contradictions
+        rows = table["annotator"].map({name: row for row, name in enumerate(annotations.annotators)})
+        asked, torn, first = (counts[rows] for counts in (orders.asked_twice, orders.torn, orders.first_shown))
+        with np.errstate(invalid="ignore"):
+            table = table.assign(contradicts_itself=torn / asked, then_first_shown=first / torn)
     cheapest, remarks = panel.cheapest(within), _remarks(panel, prices)
     if len(annotations.tasks) == 1:
         table, queue = table.drop(columns="task"), queue.drop(columns="task")
@@ -80,7 +84,8 @@ def judges(
 
     def show() -> None:
         show_frame("Judges", table if output is None else table.head(ROWS))
-        show_frame("Panels, as judges leave one by one", _panels_table(panel.path()))
+        panels = pd.DataFrame(panel.path())[["cost", "expected", "measured", "members"]]
+        show_frame("Panels, as judges leave one by one", panels.assign(members=panels["members"].map(", ".join)))
         if len(queue):
             least = queue[["text", *queue.columns.drop(["item", "text"])]].head(ROWS)
             show_frame("The least sure items, for a human", least)
@@ -88,24 +93,6 @@ def judges(
             write_out(sentence)
 
     emit(table, show, {output: table.round(6), second: queue.round(6)}, figures, as_json=as_json, raw=raw)
-
-
-def _read(reading: ReadingFlags, files: Sequence[Path]) -> tuple[Annotations, dict[str, Any]]:
-    """The table, and what the order of the options did to each judge, where they were asked in two orders.
-
-    `contradicts_itself` is the share of the items asked twice, `then_first_shown` that of those contradictions.
-    """
-    import numpy as np
-
-    from realm.data.orders import join_orders
-
-    annotations = reading.read(files, keep_rows=True, keep_orders=True)
-    if reading.order_suffix is None:
-        return annotations, {}
-    annotations, orders = join_orders(annotations, reading.order_suffix)
-    asked, torn, first = (counts.astype(float) for counts in (orders.asked_twice, orders.torn, orders.first_shown))
-    with np.errstate(invalid="ignore"):
-        return annotations, {"contradicts_itself": torn / asked, "then_first_shown": first / torn}
 
 
 def _remarks(panel: Panel, prices: dict[str, float] | None) -> list[str]:
@@ -142,18 +129,3 @@ def _summary(panel: Panel, cheapest: SubPanel, within: float, humans: int) -> li
 def _accuracy(part: SubPanel) -> str:
     measured = "" if part.measured is None else f", {part.measured:.3f} measured on gold"
     return f"labels right {part.expected:.3f} of the time expected{measured}"
-
-
-def _panels_table(path: list[SubPanel]) -> pd.DataFrame:
-    """A row for each panel on the way; `left` is who left before it."""
-    import pandas as pd
-
-    rows = []
-    for before, part in zip([path[0], *path], path, strict=False):
-        gone = ", ".join(name for name in before.members if name not in part.members)
-        measured = {} if part.measured is None else {"measured": part.measured}
-        rows.append(
-            {"left": gone or "(all)", "judges": len(part.members), "cost": part.cost, "expected": part.expected}
-            | measured
-        )
-    return pd.DataFrame(rows)

@@ -13,11 +13,11 @@ from realm.cli.emit import check_outputs, print_json, write_annotations
 from realm.cli.flags import AsJson, Overwrite, RunFolder
 from realm.cli.progress import progress_display
 from realm.cli.relabel import Costs, MostEach, read_costs
-from realm.cli.terminal import listed, note, show_table
+from realm.cli.terminal import listed, note
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
-    from realm.integrations.label_studio import Plan, Project
+    from realm.integrations.label_studio import Project
 
 KEY = "LABEL_STUDIO_API_KEY"
 EXAMPLES = 5
@@ -110,7 +110,8 @@ def push(
     if as_json:
         print_json(figures)
     elif dry_run:
-        _show(plan)
+        fields = dict(list(plan.queue_fields.items())[:EXAMPLES])
+        print_json({"predictions": plan.create[:EXAMPLES], "tasks": fields}, indent=2)
     done = "would be" if dry_run else "were"
     note(
         f"{len(plan.create):,} predictions {done} written as {plan.model_version}, {plan.unchanged:,} are there "
@@ -129,16 +130,3 @@ def _open_project(url: str, number: int) -> Project:
     if not key.strip():
         key = typer.prompt(f"Key of {url} (a personal access token; {KEY} was not set)", hide_input=True, err=True)
     return Project.open(Server(url, key), number)
-
-
-def _show(plan: Plan) -> None:
-    """The first of what would be written."""
-    from realm.data.readers.label_studio import ASK, PRIORITY
-
-    if plan.create:
-        rows = [(p["task"], str(p["result"][0]["value"]), p["score"]) for p in plan.create[:EXAMPLES]]
-        show_table("Predictions that would be written", ["task", "says", "score"], rows)
-    if plan.queue_fields:
-        first = sorted(plan.queue_fields.items(), key=lambda entry: entry[1].get(PRIORITY) or float("inf"))[:EXAMPLES]
-        fields = [(number, data.get(PRIORITY), data.get(ASK)) for number, data in first]
-        show_table("Tasks whose fields would change", ["task", PRIORITY, ASK], fields)

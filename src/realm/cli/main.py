@@ -4,28 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
-from importlib import metadata
+from importlib import import_module, metadata
 from typing import Annotated
 
 import typer
 
 from realm import __version__
-from realm.cli import (
-    aggregate,
-    check,
-    compare,
-    demo,
-    evaluate,
-    judges,
-    label_studio,
-    models,
-    predict,
-    push,
-    relabel,
-    report,
-    simulate,
-    train,
-)
 
 app = typer.Typer(
     name="realm",
@@ -35,11 +19,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+COMMANDS = "check aggregate judges train evaluate predict relabel report push compare simulate demo"
+GROUPS = {"label-studio": "label_studio", "models": "models"}
+"""Commands with commands of their own, and their modules."""
 PACKAGES = ("torch", "transformers", "accelerate", "peft", "datasets", "numpy", "pandas", "pyarrow")
+"""Whose versions a bug report needs."""
 
 
 def _version(requested: bool) -> None:
-    """What a question about a run needs; torch, whose version tells the device it was built for, is not imported."""
     if not requested:
         return
     from realm.models import store
@@ -63,12 +50,7 @@ def _root(
         os.environ["HF_HUB_OFFLINE"] = os.environ["REALM_OFFLINE"] = "1"
 
 
-for command in (
-    *(check.check, aggregate.aggregate, judges.judges),
-    *(train.train, evaluate.evaluate, predict.predict),
-    *(relabel.relabel, report.report, push.push),
-    *(compare.compare, simulate.simulate, demo.demo),
-):
-    app.command()(command)
-app.add_typer(label_studio.app, name="label-studio")
-app.add_typer(models.app, name="models")
+for name in COMMANDS.split():
+    app.command()(getattr(import_module(f"realm.cli.{name}"), name))
+for name, module in GROUPS.items():
+    app.add_typer(import_module(f"realm.cli.{module}").app, name=name)

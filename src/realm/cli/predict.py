@@ -15,14 +15,12 @@ from realm.cli.emit import check_outputs, to_json
 from realm.cli.flags import Overwrite, Raw, RunFolder, takes
 from realm.cli.progress import progress_display
 from realm.cli.reading_flags import OF_ANNOTATIONS, OF_GOLD, ReadingFlags
-from realm.cli.terminal import note, show_table, write_out
+from realm.cli.terminal import note, show_frame, write_out
 from realm.display import counted
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from realm.runs import Run
 
 
 @takes(ReadingFlags, without=(*OF_ANNOTATIONS, *OF_GOLD))
@@ -44,8 +42,10 @@ def predict(
     Each row of a table keeps its own columns. It is read by the column names of the training table; flags name others.
     Of texts, --task is the name of their task, where the run has several.
     """
+    import pandas as pd
+
     from realm.runs import Run
-    from realm.runs.predictions import ANSWER, PREFIX, refuse_file_name
+    from realm.runs.predictions import ANSWER, PREFIX, refuse_file_name, with_answers
 
     files = [each for each in asked if os.path.exists(each)]
     if files and len(asked) > 1:
@@ -57,13 +57,17 @@ def predict(
     check_outputs(output, reads=[Path(file) for file in files], overwrite=overwrite)
     if output is not None and output.suffix.lower() not in (".csv", ".jsonl", ".ndjson"):
         raise RealmError(f"--output {output}: predictions are written as .csv or .jsonl. Name such a file.")
+    if not files and (extra := [name for name in reading.arguments() if name != "task"]):
+        raise RealmError(f"`{extra[0]}` is for tables, and what is asked is a text: leave it out.")
     run = Run.open(folder)
-    if not files:
-        _answer_texts(run, asked, reading, output, as_json, raw)
-        return
     rows = 0
-    with progress_display() as progress, _writer(output, as_json, raw) as write:
-        for frame in run.predict_file(Path(files[0]), progress, **reading.arguments()):
+    with progress_display() as progress, _writer(output, as_json, raw, bool(files)) as write:
+        if files:
+            frames = run.predict_file(Path(files[0]), progress, **reading.arguments())
+        else:
+            answers = run.predict(asked, task=reading.task, progress=progress)
+            frames = iter([with_answers(pd.DataFrame({"text": asked}), answers)])
+        for frame in frames:
             write(frame)
             rows += len(frame)
             progress("rows predicted", rows, None)
@@ -74,31 +78,8 @@ def predict(
         note(f"{counted(rows, 'prediction')} in {output}")
 
 
-def _answer_texts(
-    run: Run, texts: list[str], reading: ReadingFlags, output: Path | None, as_json: bool, raw: bool
-) -> None:
-    """The answers to texts: on the screen a table, otherwise as those to the rows of a file."""
-    import pandas as pd
-
-    from realm.runs.predictions import with_answers
-
-    for name in reading.arguments():
-        if name != "task":
-            raise RealmError(f"--{name.replace('_', '-')} is for tables, and what is asked is a text: leave it out.")
-    with progress_display() as progress:
-        answers = run.predict(texts, task=reading.task, progress=progress)
-    if output is None and not as_json:
-        columns = {"label": answers["label"], "probability": answers["confidence"], "text": texts}
-        show_table("Predictions", list(columns), zip(*columns.values(), strict=True))
-        return
-    with _writer(output, as_json, raw) as write:
-        write(with_answers(pd.DataFrame({"text": texts}), answers))
-    if output is not None:
-        note(f"{counted(len(texts), 'prediction')} in {output}")
-
-
 @contextmanager
-def _writer(output: Path | None, as_json: bool, raw: bool) -> Iterator[Callable[[pd.DataFrame], None]]:
+def _writer(output: Path | None, as_json: bool, raw: bool, is_table: bool) -> Iterator[Callable[[pd.DataFrame], None]]:
     """A function that writes frames of answers, one after the other: to the screen, or to a file that is then whole."""
     from realm.files import replacing, writing
     from realm.runs.spreadsheet import csv_in_parts, guarded
@@ -111,6 +92,8 @@ def _writer(output: Path | None, as_json: bool, raw: bool) -> Iterator[Callable[
             yield lambda frame: file.writelines(_lines(frame))
     elif as_json:
         yield lambda frame: write_out("".join(_lines(frame)), end="")
+    elif not is_table:
+        yield lambda frame: show_frame("Predictions", frame[["label", "confidence", "text"]])
     else:
         headers = iter([True])
 

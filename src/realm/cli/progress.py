@@ -7,7 +7,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ class Progress:
         self.remarks: dict[str, str] = {}
         self.bars: Any = _bars() if sys.stderr.isatty() and _is_first_process() else None
         self._tasks: dict[str, Any] = {}
-        self._starts: dict[str, tuple[float, int]] = {}
+        self._started: dict[str, tuple[float, int]] = {}
         self._last_lines: dict[str, float] = {}
 
     def __call__(self, what: str, done: int, total: int | None) -> None:
@@ -44,36 +44,32 @@ class Progress:
             return
         if terminal.log_file is not None:
             terminal.log_file.open()
-        if self.bars is not None and total is not None:
-            self._draw(what, done, total)
-        now = self.clock()
-        start, first = self._starts.setdefault(what, (now, done))
-        last = self._last_lines.get(what, start)
         remark = f", {self.remarks[what]}" if what in self.remarks else ""
-        if total is not None and done >= total:
+        if self.bars is not None and total is not None:
+            self._draw(what, done, total, remark)
+        now = self.clock()
+        start, first = self._started.setdefault(what, (now, done))
+        if done == total:
             if what in self._last_lines:
                 self._say(f"{what}: done in {now - start:.0f} s{remark}")
-            for known in (self._starts, self._last_lines):
-                known.pop(what, None)
-        elif done > first and now - last >= max(SOONEST, SHARE * (now - start)):
+            self._started.pop(what)
+            self._last_lines.pop(what, None)
+        elif done > first and now - self._last_lines.get(what, start) >= max(SOONEST, SHARE * (now - start)):
             self._last_lines[what] = now
-            if total is None:
-                self._say(f"{what}: {done:,} so far")
-            else:
-                left = time_left((now - start) / (done - first) * (total - done))
-                self._say(f"{what}: {done:,} of {total:,} ({done / total:.0%}), {left}{remark}")
+            left = "" if total is None else _time_left((now - start) / (done - first) * (total - done))
+            of_total = " so far" if total is None else f" of {total:,} ({done / total:.0%}), {left}"
+            self._say(f"{what}: {done:,}{of_total}{remark}")
 
     def stop(self) -> None:
         if self.bars is not None:
             self.bars.stop()
             terminal.live_console = None
 
-    def _draw(self, what: str, done: int, total: int) -> None:
+    def _draw(self, what: str, done: int, total: int, remark: str) -> None:
         if what not in self._tasks:
             self._tasks[what] = self.bars.add_task(visible(what), total=total)
             self.bars.start()
             terminal.live_console = self.bars.console
-        remark = f", {self.remarks[what]}" if what in self.remarks else ""
         self.bars.update(self._tasks[what], completed=done, description=visible(what + remark))
         if done >= total:
             self.bars.remove_task(self._tasks.pop(what))
@@ -88,20 +84,17 @@ class Progress:
             terminal.log_file.write(line)
 
 
-def time_left(seconds: float) -> str:
+def _time_left(seconds: float) -> str:
     if seconds < 90:
         return f"about {seconds:.0f} s left"
     return f"about {seconds / 60:.0f} min left" if seconds < 5400 else f"about {seconds / 3600:.1f} h left"
 
 
 def _bars() -> Any:
-    from rich import progress
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (
-        progress.TextColumn("{task.description}", markup=False),
-        *(progress.BarColumn(), progress.MofNCompleteColumn(), progress.TimeRemainingColumn()),
-    )
-    return progress.Progress(*columns, console=terminal.console(stderr=True), transient=True)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=terminal.console(stderr=True), transient=True)
 
 
 @contextmanager
@@ -119,9 +112,6 @@ def _is_first_process() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-# -------------------------------------------------------------------- the log file
-
-
 class LogFile:
     """What a command says on standard error, with the time, in a file.
 
@@ -130,30 +120,21 @@ class LogFile:
     """
 
     def __init__(self, path: Path, append: bool) -> None:
-        self.path, self.mode = path, "a" if append else "w"
-        self.is_open = False
+        self.path, self.mode, self.is_open = path, "a" if append else "w", False
         self._pending: list[str] = []
+
+    def open(self) -> None:
+        if not self.is_open and self.path.parent.is_dir():
+            self.is_open = True
+            terminal.note(f"Progress is logged to {self.path}")
 
     def write(self, text: str) -> None:
         moment = datetime.now().astimezone().isoformat(timespec="seconds")
         self._pending += [f"{moment} {line}\n" for line in without_home(visible(text)).splitlines()]
         if self.is_open:
-            self._flush()
-
-    def open(self) -> None:
-        if not self.is_open and self.path.parent.is_dir():
-            self.is_open = True
-            self._flush()
-            terminal.note(f"Progress is logged to {self.path}")
-
-    def _flush(self) -> None:
-        lines, self._pending = self._pending, []
-        try:
-            with self.path.open(self.mode, encoding="utf-8") as file:
-                file.writelines(lines)
-            self.mode = "a"
-        except OSError:
-            self.is_open = False
+            with suppress(OSError), self.path.open(self.mode, encoding="utf-8") as file:
+                file.writelines(self._pending)
+                self.mode, self._pending = "a", []
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from realm.data.read_options import ReadOptions
 
 if TYPE_CHECKING:
-    from realm.data import Annotations, Items
+    from realm.data import Annotations
 
 OF_ANNOTATIONS = (
     *("annotator", "label", "labels", "wide", "ignore", "exclude", "map_annotators", "repeats", "weight", "group"),
@@ -27,8 +27,8 @@ class ReadingFlags(ReadOptions):
 
     LISTED: ClassVar[tuple[str, ...]] = ("text", "annotator", "label", "gold")
     IN_CONFIG: ClassVar[tuple[str, ...]] = (
-        *("weight", "created_at", "lead_time", "map_annotators", "exact_labels", "ignore", "repeats"),
-        *("threshold", "order_suffix", "rejected", "label_form", "max_unpacked_gb"),
+        *("weight", "created_at", "lead_time", "map_annotators", "exact_labels", "ignore", "repeats", "threshold"),
+        *("order_suffix", "rejected", "label_form", "max_unpacked_gb"),
     )
 
     def files(self) -> list[Path]:
@@ -50,12 +50,6 @@ class ReadingFlags(ReadOptions):
             arguments |= {"tasks": trained_on.tasks, "optional": optional_in_test(trained_on)}
         return read_test(path, self, **arguments)
 
-    def read_items(self, path: Path, **arguments: Any) -> Items:
-        """Read the items of a table."""
-        from realm.data.readers import read_items
-
-        return read_items(path, self, **arguments)
-
     def arguments(self) -> dict[str, Any]:
         """What was given, as arguments of the library."""
         given = {each.name: getattr(self, each.name) for each in fields(self)}
@@ -63,8 +57,5 @@ class ReadingFlags(ReadOptions):
 
 
 def optional_in_test(annotations: Annotations) -> tuple[str, ...]:
-    """Roles whose column a test table need not have, though a flag names that of the training table.
-
-    Text identifies an item without an id, and the only task is that of every item.
-    """
+    """Roles whose column a test table need not have, though a flag names that of the training table."""
     return ("item", "task") if len(annotations.tasks) == 1 else ("item",)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from realm.cli.emit import check_outputs, print_json, write_annotations
-from realm.cli.flags import Overwrite, takes
+from realm.cli.flags import Overwrite, Seed, takes
 from realm.cli.reading_flags import ReadingFlags
 from realm.cli.terminal import show_frame
 
@@ -34,7 +34,7 @@ def simulate(
         str, typer.Option(metavar="TEXT", help="sparse: each item is labelled by one annotator; shared: by all.")
     ] = "sparse",
     per_item: Annotated[int | None, typer.Option(metavar="N", help="Annotators drawn for each item.")] = None,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the simulation.")] = 0,
+    seed: Seed = 0,
     overwrite: Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the annotators as JSON.")] = False,
 ) -> None:

@@ -17,14 +17,10 @@ if TYPE_CHECKING:
 
 WIDE = 160
 """Columns of a table in a pipe, which has no width of its own."""
-ROWS = 15
-"""Rows of a long table on the screen: a glance; all of them are in the file."""
-NAME_WIDTH, TEXT_WIDTH = 32, 40
-"""Most characters of the first column, and of an item's text in a table."""
-WORD_WIDTH = 24
-"""Most characters of a word that is not broken: an address would take the whole screen."""
-NAMED = 10
-"""Names that a note lists: about a line."""
+ROWS, NAMED = 15, 10
+"""Rows of a long table on the screen, and names that a note lists: a glance; all of them are in the file."""
+NAME_WIDTH, TEXT_WIDTH, WORD_WIDTH = 32, 40, 24
+"""Most characters of the first column, of an item's text in a table, and of a word that is not broken."""
 live_console: Any = None
 """The console that draws progress bars at the moment: what is printed beside it must go through it."""
 log_file: LogFile | None = None
@@ -47,7 +43,7 @@ def show_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]
     from rich.text import Text
 
     cells = [[shortened(show_value(row[0]), NAME_WIDTH), *map(show_value, row[1:])] for row in rows]
-    table = Table(box=SIMPLE, show_edge=False, show_header=any(columns), pad_edge=False, padding=(0, 1, 0, 0))
+    table = Table(box=SIMPLE, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for place, name in enumerate(map(visible, columns)):
         values = [row[place] for row in cells]
         is_text = place == 0 or any(letter.isalpha() for value in values for letter in value)
@@ -71,12 +67,11 @@ def show_frame(title: str, frame: pd.DataFrame) -> None:
     frame = frame.astype(object).where(frame.notna(), None)
     if "text" in frame:
         frame = frame.assign(text=[shortened(" ".join(text.split()), TEXT_WIDTH) for text in frame["text"]])
-    names = [str(name) for name in frame.columns]
-    same = [] if len(frame) < 3 else [name for name in names[1:] if len({show_value(v) for v in frame[name]}) == 1]
-    headings = [name.replace("_", " ") for name in names if name not in same]  # so that they can be wrapped
-    show_table(title, headings, frame.drop(columns=same).itertuples(index=False, name=None))
-    first = {name: frame[name].iloc[0] for name in same}
-    if shared := [f"{name} {show_value(value)}" for name, value in first.items() if value not in (None, "")]:
+    first = {name: frame[name].iloc[0] for name in frame.columns[1:] if len(frame) > 2}
+    same = {name: value for name, value in first.items() if len(set(map(show_value, frame[name]))) == 1}
+    table = frame.drop(columns=list(same))
+    show_table(title, [str(name).replace("_", " ") for name in table], table.itertuples(index=False, name=None))
+    if shared := [f"{name} {show_value(value)}" for name, value in same.items() if value not in (None, "")]:
         write_out(f"The same in every row shown: {', '.join(shared)}.\n")
 
 

@@ -49,20 +49,18 @@ def train(
 
     Writes a run folder: the model, tables and a report.
     """
-    from realm.runs.folder import check_output
+    from realm.data.gold import read_gold
+    from realm.runs.folder import LOG, check_output
+    from realm.runs.hub import PushError
 
     refuse_inside(output, files)
     reads = [*files, test, gold_items, training.model]
     check_output(output, overwrite=training.overwrite and not resume, resume=resume, reads=reads)
     annotations = reading.read(files)
     if gold_items is not None:
-        from realm.data.gold import read_gold
-
         annotations = read_gold(annotations, gold_items)
     test_table = None if test is None else reading.read_test(test, annotations)
 
-    from realm.runs.folder import LOG
-    from realm.runs.hub import PushError
     from realm.training import RealmTrainer, processes
 
     steps: dict[str, Any] = {"save_strategy": "steps", "save_steps": save_steps} if save_steps else {}
@@ -126,19 +124,10 @@ def _finish(trainer: RealmTrainer, annotations: Annotations, as_json: bool) -> N
     for text in [*(f"warning: {finding}" for finding in run.findings), *trainer.notes]:
         note(text)
     if as_json:
-        print_json(
-            {
-                "run": str(run.folder),
-                "probabilities": run.probabilities,
-                "warnings": run.metrics["warnings"],
-                "findings": run.findings,
-                "notes": list(trainer.notes),
-                "test": test or None,
-                "expertise": run.expertise,
-                "dropped": annotations.ledger.counts,
-                "against_gold": None if against is None else asdict(against),
-            }
-        )
+        facts = {"run": str(run.folder), "probabilities": run.probabilities, "warnings": run.metrics["warnings"]}
+        facts |= {"findings": run.findings, "notes": list(trainer.notes), "test": test or None}
+        facts |= {"expertise": run.expertise, "dropped": annotations.ledger.counts}
+        print_json(facts | {"against_gold": None if against is None else asdict(against)})
     else:
         show_annotators(run)
         if test:

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, lru_cache
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -22,110 +21,71 @@ import numpy.typing as npt
 from realm.data import Annotations
 from realm.files import without_home
 from realm.methods import METHODS
-from realm.training.settings import Settings, recorded_values
 
 if TYPE_CHECKING:
     from realm.channels import Channel
 
-LIKELIHOOD = "held_out_likelihood"
-"""The metric of a trial: what settings are chosen by."""
 MEASURED = 2
 """Of what is recorded of a training, counted up where the same training would be recorded otherwise. 2: every method is
 calibrated; before, methods without a closed form were not."""
-TRAJECTORY_POINTS = 50
-"""About how many points of the expertise during training are recorded: enough for a smooth line in a plot."""
-LOGGING_STEPS = 10
-"""Between such points where epochs decide the number of steps."""
 
 
 @dataclass(frozen=True)
 class CellTables:
-    """What a cell trains on and is scored on.
-
-    | field | meaning |
-    |---|---|
-    | annotations | to train on |
-    | test | items with gold, of the same tasks |
-    | accuracies | of simulated annotators, as configured, (annotators, tasks); None for real ones |
-    | instruction | the sentence in front of every prompt, unless the settings have one |
-    | gold_apart | gold items, none of them in `annotations`, that the model is fitted to first; None for no such fit |
-    | channel | a class of channels of one's own, in place of the one that the settings name |
-    """
+    """What a cell trains on and is scored on."""
 
     annotations: Annotations
-    test: Annotations
-    accuracies: npt.NDArray[np.float64] | None = None
-    instruction: str | None = None
-    gold_apart: Annotations | None = None
-    channel: type[Channel] | None = None
+    test: Annotations  # items with gold, of the same tasks
+    accuracies: npt.NDArray[np.float64] | None = None  # of simulated annotators, (annotators, tasks)
+    instruction: str | None = None  # in front of every prompt, unless the settings have one
+    gold_apart: Annotations | None = None  # items that are in no other table; the model is fitted to their gold first
+    channel: type[Channel] | None = None  # a class of channels of one's own, in place of the one of the settings
 
 
 class CellData(Protocol):
-    """Where the tables of a cell come from. It is sent to worker processes, so it must be picklable."""
+    """Where the tables of a cell come from: picklable, since it is sent to worker processes.
+
+    `origin` names the data; all finished cells of one origin in a folder must have the same `fingerprint`, a hash of
+    its content. `describe` gives plain values that tell it from other data of the same origin.
+    """
 
     @property
-    def origin(self) -> str:
-        """The name of the data. All finished cells of one origin in a folder must have the same `fingerprint`."""
+    def origin(self) -> str: ...
 
-    def describe(self) -> dict[str, Any]:
-        """Plain values that tell this data from other data of the same origin; they become columns of the results."""
+    def describe(self) -> dict[str, Any]: ...
 
-    def fingerprint(self) -> str:
-        """A hash of the content."""
+    def fingerprint(self) -> str: ...
 
-    def load(self, method: str, seed: int) -> CellTables:
-        """The tables that a method trains on with this seed."""
+    def load(self, method: str, seed: int) -> CellTables: ...
 
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """One training. Two cells that compute the same have the same `id` and are equal.
+    """One training. Two cells that compute the same have the same `id` and are equal."""
 
-    | field | meaning |
-    |---|---|
-    | model | a folder, a named model or a Hugging Face id |
-    | data | where its tables come from |
-    | method | what is trained on |
-    | seed | of the annotations, the batches and the model |
-    | steps | optimiser steps; -1 where `num_train_epochs` decides |
-    | settings | of `RealmConfig`, as far as they are not the defaults |
-    | choose | settings to be chosen by trials, each with the values to try; of a trial, the value it tries |
-    | curve | score the test items every n steps; None for not at all |
-    | trial | trains without a tenth of the items and is scored by the likelihood of their annotations |
-    | shared_tasks | learn one expertise per annotator over all tasks |
-
-    Settings that the method does not read are dropped, so that it is trained once for all their values.
-    """
-
-    model: str
+    model: str  # a folder, a named model or a Hugging Face id
     data: CellData
     method: str
-    seed: int
-    steps: int = -1
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    choose: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    curve: int | None = None
-    trial: bool = False
-    shared_tasks: bool = False
+    seed: int  # of the annotations, the batches and the model
+    steps: int = -1  # of the optimiser; -1 where `num_train_epochs` decides
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of `RealmConfig`; without those the method ignores
+    curve: int | None = None  # the test items are scored every n steps
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "model", without_home(self.model))
-        object.__setattr__(self, "shared_tasks", self.shared_tasks and METHODS[self.method].learns_expertise)
-        for name in ("settings", "choose"):
-            values = {key: value for key, value in getattr(self, name).items() if is_read(key, self.method)}
-            object.__setattr__(self, name, values)
+        settings = {name: value for name, value in self.settings.items() if is_read(name, self.method)}
+        object.__setattr__(self, "settings", settings)
 
     def fields(self) -> dict[str, Any]:
         """What distinguishes the cell but for its settings, flat: model, description of the data, method, seed ..."""
-        names = ("method", "seed", "steps", "curve", "trial", "shared_tasks")
+        names = ("method", "seed", "steps", "curve")
         return {"model": self.model, **self.data.describe(), **{name: getattr(self, name) for name in names}}
 
     @cached_property
     def content(self) -> str:
         """Everything that decides the result, as JSON with sorted keys."""
-        effective = effective_settings(self.method, self.seed, self.steps, self.settings)
-        settings = {name: value for name, value in effective.items() if name not in self.choose}
-        content = {**self.fields(), "settings": settings, "choose": dict(self.choose), "measured": MEASURED}
+        settings = effective_settings(self.method, self.seed, self.steps, self.settings)
+        content = {**self.fields(), "settings": settings, "measured": MEASURED}
         return json.dumps(content, sort_keys=True, ensure_ascii=False, default=str)
 
     @cached_property
@@ -140,56 +100,26 @@ class Cell:
         return hash(self.content)
 
     def __str__(self) -> str:
-        words = ["trial:"] if self.trial else []
-        words += [self.model.rstrip("/").rsplit("/", 1)[-1], str(self.data), self.method, f"seed {self.seed}"]
-        words += [f"{self.steps} steps"] if self.steps > 0 else []
-        words += [f"{name} {values[0]}" for name, values in self.choose.items()] if self.trial else []
-        return " ".join(words)
-
-    def trials(self) -> list[Cell]:
-        """The cells whose scores choose this one's settings: seed 0, every combination of the values to try."""
-        if self.trial or not self.choose:
-            return []
-        first = replace(self, seed=0, curve=None, trial=True)
-        return [
-            replace(first, choose={name: (value,) for name, value in values.items()})
-            for values in combinations(self.choose)
-        ]
-
-    def with_settings(self, selected: Mapping[str, Any]) -> Cell:
-        """The cell as it is trained, with the settings that its trials selected."""
-        return replace(self, settings={**self.settings, **selected}, choose={})
-
-
-def combinations(axes: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every combination of one value for each name, the last name varying fastest."""
-    for values in product(*axes.values()):
-        yield dict(zip(axes, values, strict=True))
-
-
-# -------------------------------------------------------------------- settings
-
-
-def deciding_settings() -> dict[str, Any]:
-    """The settings that decide a result, with their defaults."""
-    return recorded_values(Settings())
+        words = [self.model.rstrip("/").rsplit("/", 1)[-1], str(self.data), self.method, f"seed {self.seed}"]
+        return " ".join(words + ([f"{self.steps} steps"] if self.steps > 0 else []))
 
 
 def cell_config(cell: Cell, folder: Path, instruction: str | None = None) -> Any:
     """The `RealmConfig` of a cell's training. A setting of the cell wins over the `instruction` of its data."""
+    import torch
+
     from realm.training import RealmConfig
 
     arguments = {"instruction": instruction, **_arguments(cell.method, cell.steps, cell.settings)}
     if cell.curve:
         arguments |= {"eval_strategy": "steps", "eval_steps": cell.curve, "eval_on_start": True}
-    return RealmConfig(str(folder), **arguments, seed=cell.seed, use_cpu=not _has_accelerator())
+    use_cpu = not (torch.cuda.is_available() or torch.backends.mps.is_available())
+    return RealmConfig(str(folder), **arguments, seed=cell.seed, use_cpu=use_cpu)
 
 
 def effective_settings(method: str, seed: int, steps: int, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Every setting that decides the result of a training, defaults resolved, and the row of its method.
-
-    Settings that the method does not read are left out.
-    """
+    """Every setting that decides the result of a training and that the method reads, defaults resolved, and the row of
+    its method."""
     resolved = _resolved(method, steps, json.dumps(dict(settings), sort_keys=True))
     # `RealmConfig` also takes what `TrainingArguments` has and no setting of ours names.
     return {**settings, **resolved, "seed": seed, "method": asdict(METHODS[method])}
@@ -200,15 +130,13 @@ def _resolved(method: str, steps: int, settings: str) -> dict[str, Any]:
     from realm.training import RealmConfig
 
     config = RealmConfig("unused", **_arguments(method, steps, json.loads(settings)), use_cpu=True)
-    resolved = {**config.settings(), "logging_steps": config.logging_steps}
-    return {name: value for name, value in resolved.items() if is_read(name, method)}
+    return {name: value for name, value in config.settings().items() if is_read(name, method)}
 
 
 def _arguments(method: str, steps: int, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of `RealmConfig`: those of the settings, and a training that writes and shows nothing."""
-    budget = {"max_steps": steps, "logging_steps": max(steps // TRAJECTORY_POINTS, 1)} if steps >= 0 else {}
-    quiet = {"write_run": False, "save_strategy": "no", "disable_tqdm": True}
-    return {"logging_steps": LOGGING_STEPS, **budget, **settings, "method": method, **quiet}
+    quiet = {"write_run": False, "save_strategy": "no", "logging_steps": 10, "disable_tqdm": True}
+    return {**settings, **({"max_steps": steps} if steps >= 0 else {}), "method": method, **quiet}
 
 
 def is_read(setting: str, method: str) -> bool:
@@ -222,9 +150,3 @@ def is_read(setting: str, method: str) -> bool:
     if setting in ("expertise_learning_rate", "expertise_optimizer") and row.update == "em":
         return False
     return row.learns_expertise or not (setting.startswith("expertise") or setting == "experts")
-
-
-def _has_accelerator() -> bool:
-    import torch
-
-    return torch.cuda.is_available() or torch.backends.mps.is_available()

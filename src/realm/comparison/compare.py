@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import math
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from realm.comparison.cells import LIKELIHOOD, Cell, CellTables
-from realm.comparison.grid import CellFinished, run_cells
+from realm.comparison.cells import Cell, CellTables
+from realm.comparison.grid import Outcome, run_cells
 from realm.comparison.results import SUMMARY, Results
 from realm.comparison.significance import MethodResults, ScoredItems, deviation, ranking
 from realm.comparison.simulation import Regime
@@ -40,8 +40,6 @@ RESERVED = {"method", "seed", "output_dir", "use_cpu", "write_run", "save_strate
 """Settings that differ from cell to cell, or that leave a cell's training without output."""
 CELLS, TABLE, PAGE = "cells", "results.csv", "report.html"
 """In the folder of a comparison: the finished cells, the table of trainings, the page that the command line adds."""
-REPORTED = ("accuracy", "macro_f1", "log_loss", LIKELIHOOD)
-"""Metrics of a finished cell that progress tells; a trial has the last alone."""
 COLUMN_NAMES = {
     "n_test": "items",
     "spearman": "expertise_spearman",
@@ -82,11 +80,9 @@ class Comparison:
 
     | field | meaning |
     |---|---|
-    | table | a row per method and seed: method, seed, settings selected by trials, accuracy and the other metrics |
-    | summary | a record per method: mean and std over seeds of accuracy and of every metric (`figures`), figures of \
-every label (`labels`), and `realm` minus it with paired tests |
+    | table | a row per method and seed: method, seed, accuracy and the other metrics |
+    | summary | a record per method: of every metric mean and std over seeds (`figures`), figures of every label |
     | ranking | order, `best` (None where none may be called so) and contrasts; see `realm.comparison.significance` |
-    | trials | of each method with trials, the values and the held-out log-likelihood of each |
     | warnings | of the trainings, each once |
     """
 
@@ -96,34 +92,24 @@ every label (`labels`), and `realm` minus it with paired tests |
     seeds: int
     gold_read: bool
     ranking: dict[str, Any]
-    trials: dict[str, dict[str, float]] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
+    warnings: list[str]
 
     def __repr__(self) -> str:
         best = f"best: {self.ranking['best']}" if self.ranking["best"] else "no method is best on every figure"
-        return (
-            f"Comparison({counted(len(self.summary), 'method')}, {counted(self.seeds, 'seed')}, {self.regime}; {best})"
-        )
+        methods, seeds = counted(len(self.summary), "method"), counted(self.seeds, "seed")
+        return f"Comparison({methods}, {seeds}, {self.regime}; {best})"
 
     def _repr_html_(self) -> str:
-        figures = ("accuracy", "macro_f1", "log_loss", "base_rate")
-        means = self.table.groupby("method", sort=False)[[name for name in figures if name in self.table]].mean()
-        table = means.loc[[row["method"] for row in self.summary]].reset_index()
-        facts = {"means over seeds": ", ".join(means.columns), "warnings": "; ".join(self.warnings)}
-        return notebook_html(repr(self), facts, table)
+        figures = [name for name in ("accuracy", "macro_f1", "log_loss", "base_rate") if name in self.table]
+        means = self.table.groupby("method", sort=False)[figures].mean().reset_index()
+        facts = {"means over seeds": ", ".join(figures), "warnings": "; ".join(self.warnings)}
+        return notebook_html(repr(self), facts, means)
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything but trials as plain values: what `results.json` holds."""
+        """Everything as plain values: what `results.json` holds."""
         trainings = self.table.astype(object).where(self.table.notna(), None).to_dict("records")
-        return {
-            "regime": self.regime,
-            "seeds": self.seeds,
-            "gold_used": self.gold_read,
-            "warnings": self.warnings,
-            "ranking": self.ranking,
-            "methods": self.summary,
-            "trainings": list(trainings),
-        }
+        facts = {"regime": self.regime, "seeds": self.seeds, "gold_used": self.gold_read, "warnings": self.warnings}
+        return {**facts, "ranking": self.ranking, "methods": self.summary, "trainings": list(trainings)}
 
 
 @refuses_other_names(
@@ -143,7 +129,6 @@ def compare(
     regime: str = "shared",
     rank_by: str | None = None,
     settings: Mapping[str, Any] | None = None,
-    choose: Mapping[str, Mapping[str, Sequence[float]]] | None = None,
     output: str | Path | None = None,
     overwrite: bool = False,
     engine: str = "processes",
@@ -167,8 +152,6 @@ def compare(
         rank_by: a metric's name, such as `macro_f1`, `log_loss` or `accuracy`; by default macro-F1, which counts every
             label alike, and accuracy where items list options of their own.
         settings: of `RealmConfig`, shared by all methods.
-        choose: for a method, settings with values to try, as many for each method. A tenth of the items of seed 0 is
-            held out, and the likelihood of its annotations decides; gold has no part in it.
         output: folder of `results.json`, `results.csv` and of every finished training: the same call continues where it
             was stopped. By default nothing is kept.
         overwrite: remove the results that the folder holds.
@@ -182,22 +165,32 @@ def compare(
     """
     require_annotations(annotations, "annotations")
     require_test(test, "test")
-    cells = _cells(annotations, test, model, methods, seeds, regime, dict(settings or {}), choose or {})
+    methods = list(dict.fromkeys(methods or COMPARED))
+    use_gold = bool((settings or {}).get("use_gold"))
+    _check(annotations, test, methods, regime, seeds, settings or {})
+    cells = _cells(annotations, test, model, methods, seeds, regime, dict(settings or {}))
     rows = gold_items(test)
     assert test.gold is not None
     items = ScoredItems(test.gold[rows].astype(np.int64), test.item_tasks[rows].astype(np.int64), test.tasks)
     metric = rank_metric(rank_by, items)
-    for method in dict.fromkeys(methods or COMPARED):
+    for method in methods:
         if method not in {cell.method for cell in cells}:
             progress(f"{method}: left out, because every item has one annotation", 0, len(cells))
+
+    def on_finished(cell: Cell, result: Outcome, done: int, total: int) -> None:
+        if isinstance(result, RealmError):
+            raise result
+        known = {name: result.metrics.get(name) for name in ("accuracy", "macro_f1", "log_loss")}
+        shown = [f"{name.replace('_', ' ')} {value:.4f}" for name, value in known.items() if value is not None]
+        progress(f"{cell.method}, seed {cell.seed}: {', '.join(shown)}", done, total)
+
     with tempfile.TemporaryDirectory(prefix="realm-compare-") as temporary:
         folder = Path(temporary) if output is None else Path(output)
         with _held(folder, overwrite):
             results = Results(folder / CELLS)
             _refuse_other_cells(cells, results)
-            run_cells(cells, results, engine=engine, jobs=jobs, on_finished=_reporter(progress), progress=step_progress)
-            gold_read = bool((settings or {}).get("use_gold"))
-            comparison = _comparison(cells, results, regime, seeds, gold_read, items, metric)
+            run_cells(cells, results, engine=engine, jobs=jobs, on_finished=on_finished, progress=step_progress)
+            comparison = _comparison(cells, results, regime, seeds, use_gold, items, metric)
             write_csv(comparison.table, folder / TABLE)
             with writing(folder / SUMMARY, advice=""):
                 write_json(folder / SUMMARY, comparison.as_dict())
@@ -216,72 +209,68 @@ def rank_metric(rank_by: str | None, items: ScoredItems) -> Metric:
     return rankable[name]
 
 
-# -------------------------------------------------------------------- cells
-
-
-def _cells(
+def _check(
     annotations: Annotations,
     test: Annotations,
-    model: str,
-    methods: Sequence[str] | None,
-    seeds: int,
+    methods: list[str],
     regime: str,
-    settings: dict[str, Any],
-    choose: Mapping[str, Mapping[str, Sequence[float]]],
-) -> list[Cell]:
-    """A cell per method that applies and seed, after checking what can be checked before anything is trained."""
-    methods = list(dict.fromkeys(methods or COMPARED))
+    seeds: int,
+    settings: Mapping[str, Any],
+) -> None:
+    """Refuse what can be refused before anything is trained."""
     if unknown := [method for method in methods if method not in METHODS]:
         raise RealmError(f"`methods`: no such method: {', '.join(unknown)}. There are: {', '.join(METHODS)}.")
     if regime not in get_args(Regime):
         raise RealmError(f"`regime={regime}`: must be one of {', '.join(get_args(Regime))}.")
     if seeds < 1:
         raise RealmError(f"`seeds={seeds}`: must be 1 or more.")
-    if reserved := sorted(RESERVED & {*settings, *(name for lists in choose.values() for name in lists)}):
+    if reserved := sorted(RESERVED & set(settings)):
         raise RealmError(f"`settings`: a comparison sets {', '.join(reserved)} itself.")
-    if len({len(values) for lists in choose.values() for values in lists.values()}) > 1:
-        raise RealmError("every method must get the same number of trials: give lists of equal length.")
-    use_gold, has_gold = bool(settings.get("use_gold")), np.zeros(annotations.n_items, dtype=bool)
-    if annotations.gold is not None:
-        has_gold = annotations.gold >= 0
-    if use_gold and (leaked := int(shown_in(annotations.items.take(np.flatnonzero(has_gold)), test.items).sum())):
+    gold = np.flatnonzero(_has_gold(annotations))
+    if settings.get("use_gold") and (leaked := int(shown_in(annotations.items.take(gold), test.items).sum())):
         raise RealmError(
             f"`use_gold`: {leaked} of the items whose gold would be trained on are in the test table too. Remove "
             "them from it, or do not use gold."
         )
     check_test(annotations, test)
-    if not has_gold.any() and (oracles := [method for method in methods if METHODS[method].needs_gold]):
+    if not len(gold) and (oracles := [method for method in methods if METHODS[method].needs_gold]):
         raise RealmError(
             f"`methods`: {oracles[0]} needs gold labels, and the table has none. Name the column with `gold`, or leave "
             f"{oracles[0]} out."
         )
+
+
+def _has_gold(annotations: Annotations) -> Any:
+    return np.zeros(annotations.n_items, dtype=bool) if annotations.gold is None else annotations.gold >= 0
+
+
+def _cells(
+    annotations: Annotations, test: Annotations, model: str, methods: list[str], seeds: int, regime: str,
+    settings: dict[str, Any],
+) -> list[Cell]:  # fmt: skip
+    """A cell per method that applies and seed."""
+    use_gold = bool(settings.get("use_gold"))
     one_each = regime == "sparse" or int(annotations.annotations_per_item.max(initial=0)) < 2
     steps = int(settings.pop("max_steps", -1))
     if steps < 0:
-        steps = _budget(annotations, has_gold & use_gold, regime, settings)
-    by_gold = {reads_gold: TableData(annotations, test, regime, reads_gold) for reads_gold in (False, True)}
+        steps = _budget(annotations, use_gold, regime, settings)
+    data = {reads_gold: TableData(annotations, test, regime, reads_gold) for reads_gold in (False, True)}
     return [
-        Cell(
-            model, by_gold[METHODS[method].needs_gold or use_gold], method, seed, steps, settings,
-            {name: tuple(values) for name, values in choose.get(method, {}).items()},
-        )
+        Cell(model, data[METHODS[method].needs_gold or use_gold], method, seed, steps, settings)
         for method in methods
         if not (METHODS[method].aggregator and one_each)
         for seed in range(seeds)
-    ]  # fmt: skip
+    ]
 
 
-def _budget(annotations: Annotations, known: Any, regime: str, settings: Mapping[str, Any]) -> int:
-    """The optimiser steps of `realm`'s epochs: other methods may have fewer items, or a label for several annotations.
-
-    `known` (items,) are those whose gold is trained on.
-    """
+def _budget(annotations: Annotations, use_gold: bool, regime: str, settings: Mapping[str, Any]) -> int:
+    """The optimiser steps of `realm`'s epochs: other methods may have fewer items, or one label for several."""
     from realm.training import RealmConfig
 
     config = RealmConfig("unused", **settings, use_cpu=True)
     counts = annotations.annotations_per_item
     labels = np.minimum(counts, 1) if regime == "sparse" or config.batch_unit == "item" else counts
-    units = int(np.maximum(labels, known).sum())
+    units = int(np.maximum(labels, _has_gold(annotations) & use_gold).sum())
     return math.ceil(config.num_train_epochs * max(math.ceil(units / config.effective_batch_size), 1))
 
 
@@ -291,8 +280,6 @@ def _budget(annotations: Annotations, known: Any, regime: str, settings: Mapping
 @contextmanager
 def _held(folder: Path, overwrite: bool) -> Iterator[None]:
     """Keep other processes from the folder of a comparison; one that holds something else is refused."""
-    if folder.exists() and not folder.is_dir():
-        raise RealmError(f"`output={folder}`: is a file; name a folder.")
     if folder.is_dir() and not (folder / CELLS).is_dir():
         own = {folder / LOCK, folder / LOG, *partial_files(folder)}  # what one leaves that was killed at its start
         if set(folder.iterdir()) - own:
@@ -311,69 +298,38 @@ def _held(folder: Path, overwrite: bool) -> Iterator[None]:
 def _refuse_other_cells(cells: Sequence[Cell], results: Results) -> None:
     """A folder is one comparison: its cells of these methods and seeds must be these."""
     wanted = {(cell.method, cell.seed): cell.id for cell in cells}
-    known = {each.id for cell in cells for each in (cell, *cell.trials())}
-    for id in results.ids():
-        content = results.record(id)["content"] if id not in known else {}
-        if content and (content["method"], content["seed"]) in wanted and not content["trial"]:
+    for id in set(results.ids()) - set(wanted.values()):
+        content = results.record(id)["content"]
+        if (content["method"], content["seed"]) in wanted:
             raise RealmError(
                 f"{results.folder} holds {content['method']}, seed {content['seed']}, of other data or settings. Use "
                 "`overwrite` or another `output`."
             )
 
 
-def _reporter(progress: Progress) -> Callable[[CellFinished], None]:
-    def on_finished(event: CellFinished) -> None:
-        if isinstance(event.result, RealmError):
-            raise event.result
-        figures = {name: event.result.metrics.get(name) for name in REPORTED}
-        shown = [f"{name.replace('_', ' ')} {value:.4f}" for name, value in figures.items() if value is not None]
-        which = _values(event.cell) if event.cell.trial else f"seed {event.cell.seed}"
-        progress(f"{event.cell.method}, {which}: {', '.join(shown)}", event.done, event.total)
-
-    return on_finished
-
-
-def _values(trial: Cell) -> str:
-    return ", ".join(f"{name} {values[0]:g}" for name, values in trial.choose.items())
-
-
 # -------------------------------------------------------------------- what was found
 
 
 def _comparison(
-    cells: Sequence[Cell],
-    results: Results,
-    regime: str,
-    seeds: int,
-    gold_read: bool,
-    items: ScoredItems,
-    metric: Metric,
+    cells: Sequence[Cell], results: Results, regime: str, seeds: int, gold_read: bool, items: ScoredItems, by: Metric
 ) -> Comparison:
-    frame = results.frame(cells)
-    records = {cell: results.record(cell.id) for cell in cells}
-    settings = dict.fromkeys(name for cell in cells for name in cell.choose)
-    names = dict.fromkeys(name for record in records.values() for name in record["metrics"])
+    frame, records = results.frame(cells), [results.record(cell.id) for cell in cells]
+    names = dict.fromkeys(name for record in records for name in record["metrics"])
     metrics = [name for name in names if "/" not in name and not name.endswith("_max")]
-    table = frame[["method", "seed", *settings, *metrics]].rename(columns=COLUMN_NAMES)
-    warnings = dict.fromkeys(text for record in records.values() for text in record["config"]["warnings"])
-    trials = {
-        cell.method: {_values(each): results.record(each.id)["metrics"][LIKELIHOOD] for each in cell.trials()}
-        for cell in cells
-        if cell.choose
-    }
+    table = frame[["method", "seed", *metrics]].rename(columns=COLUMN_NAMES)
+    warnings = dict.fromkeys(text for record in records for text in record["config"]["warnings"])
     methods = {str(name): _method_results(rows, results, items) for name, rows in frame.groupby("method", sort=False)}
-    ranks = ranking(methods, items, metric)
+    ranks = ranking(methods, items, by)
     summary = [_summary(name, method, items, ranks) for name, method in methods.items()]
     plain = json.loads(json.dumps({"summary": summary, "ranking": ranks}))
-    return Comparison(table, plain["summary"], regime, seeds, gold_read, plain["ranking"], trials, list(warnings))
+    return Comparison(table, plain["summary"], regime, seeds, gold_read, plain["ranking"], list(warnings))
 
 
 def _method_results(rows: pd.DataFrame, results: Results, items: ScoredItems) -> MethodResults:
     """The metrics and answers of a method, its seeds in order. `rows` are those of its cells."""
     answers = [results.table("answers", [id]) for id in rows["id"]]
-    for id, each in zip(rows["id"], answers, strict=True):
-        if "gold" not in each or not np.array_equal(each["gold"], items.gold):
-            raise RealmError(f"{results.folder}: the answers of cell {id} are not about these test items: `overwrite`.")
+    if not all("gold" in each and np.array_equal(each["gold"], items.gold) for each in answers):
+        raise RealmError(f"{results.folder} holds answers that are not about these test items. Use `overwrite`.")
     labels, log_probs = (np.stack([each[name] for each in answers]) for name in ("label", "gold_log_prob"))
     metrics = {name: rows[name].to_numpy(dtype=np.float64) for name in METRICS if name in rows}
     known = {name: values for name, values in metrics.items() if not np.isnan(values).any()}
@@ -381,7 +337,8 @@ def _method_results(rows: pd.DataFrame, results: Results, items: ScoredItems) ->
 
 
 def _summary(name: str, method: MethodResults, items: ScoredItems, ranks: Mapping[str, Any]) -> dict[str, Any]:
-    """The record of a method: mean and spread over seeds of every metric, `realm` against it, figures by label."""
+    """The record of a method: of every metric mean and deviation over seeds, how far `realm` is ahead of it; of each
+    task the figures of every label and the confusion matrix, over the answers of all seeds together."""
     figures = {
         metric: {"mean": float(values.mean()), "std": deviation(values) if len(values) > 1 else None}
         for metric, values in method.metrics.items()
@@ -391,15 +348,10 @@ def _summary(name: str, method: MethodResults, items: ScoredItems, ranks: Mappin
         if (each["first"], each["second"], each["figure"]) == ("realm", name, "accuracy"):
             record |= {"realm_minus_this": each["difference"], "p_seeds": each["p_seeds"], "p_items": each["p_items"]}
             record["interval_items"] = [each["low"], each["high"]]
-    return record | {"figures": figures, "labels": _figures_of_labels(method, items)}
-
-
-def _figures_of_labels(method: MethodResults, items: ScoredItems) -> list[dict[str, Any]]:
-    """The figures of every label of each task and the confusion matrix, over the answers of all seeds together."""
     tasks, seeds = [], len(method.labels)
     for index in np.unique(items.task).tolist():
         rows, task = items.task == index, items.tasks[index]
-        figures = figures_by_label(np.tile(items.gold[rows], seeds), method.labels[:, rows].ravel(), task.labels)
-        labels = [{**each, "support": each["support"] // seeds} for each in figures["labels"]]
-        tasks.append({"task": task.name, **figures, "labels": labels})
-    return tasks
+        each = figures_by_label(np.tile(items.gold[rows], seeds), method.labels[:, rows].ravel(), task.labels)
+        labels = [{**label, "support": label["support"] // seeds} for label in each["labels"]]
+        tasks.append({"task": task.name, **each, "labels": labels})
+    return {**record, "figures": figures, "labels": tasks}

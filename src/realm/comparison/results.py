@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 SUMMARY = "results.json"
 """In the folder of a comparison: what was found, for pages and other programs."""
-RECORD_KEYS = ("id", "content", "selected_settings", "metrics", "config", "data", "weights", "seconds", "finished_at")
-KEPT = " Finished cells are kept: mend that, then give the same command again."
 
 
 class Results:
@@ -40,12 +38,11 @@ class Results:
 
     def add(self, result: CellResult) -> None:
         """Record a finished cell; a `ValueError` for one with a figure that is no number, which a file has as null."""
-        if wrong := [
-            name for name, value in result.metrics.items() if isinstance(value, float) and not math.isfinite(value)
-        ]:
+        figures = {name: value for name, value in result.metrics.items() if isinstance(value, float)}
+        if wrong := [name for name, value in figures.items() if not math.isfinite(value)]:
             raise ValueError(f"the cell {result.cell.id} has no number for {', '.join(wrong)}")
         path = self._path(result.cell.id)
-        with writing(path, advice=KEPT):
+        with writing(path, advice=" Finished cells are kept: mend that, then give the same command again."):
             for name, table in result.tables.items():
                 with replacing(path.with_suffix(f".{name}.parquet")) as partial:
                     table.to_parquet(partial, index=False)
@@ -63,17 +60,15 @@ class Results:
         """What the JSON file of a cell holds."""
         path = self._path(id)
         record = read_json(path)
-        if not isinstance(record, dict) or record.get("id") != id:
+        if not isinstance(record, dict) or record.get("id") != id or not {"content", "metrics", "data"} <= set(record):
             raise RealmError(f"{path}: not the record of cell {id}. Remove the file, and the cell is trained again.")
-        if lacking := [name for name in RECORD_KEYS if name not in record]:
-            raise RealmError(f"{path}: it lacks {', '.join(lacking)}. Remove the file, and the cell is trained again.")
         return record
 
     def table(self, name: str, ids: Sequence[str]) -> pd.DataFrame:
         """A table of several cells below each other, with the cell's `id` in front; empty where no cell has it."""
         import pandas as pd
 
-        tables = []
+        tables = [pd.DataFrame({"id": []})]
         for id in ids:
             path = self._path(id).with_suffix(f".{name}.parquet")
             if path.is_file():
@@ -81,34 +76,26 @@ class Results:
                     table = pd.read_parquet(path)
                 table.insert(0, "id", id)
                 tables.append(table)
-        return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame({"id": []})
+        return pd.concat(tables[1:] or tables, ignore_index=True)
 
     def frame(self, cells: Sequence[Cell]) -> pd.DataFrame:
-        """One row per finished cell, in the order of `cells`.
-
-        Columns: id, the fields of a cell, its settings (those selected by trials included), the metrics, seconds,
-        finished_at, data and weights (fingerprints of the data and of the model).
-        """
+        """One row per finished cell, in the order of `cells`: id, its fields and settings, the metrics, seconds."""
         import pandas as pd
 
         rows = []
         for cell in cells:
             if not self.missing([cell]):
                 record = self.record(cell.id)
-                plain = {name: record[name] for name in ("data", "weights", "seconds", "finished_at")}
-                settings = {**cell.settings, **record["selected_settings"]}
-                rows.append({"id": cell.id, **cell.fields(), **settings, **record["metrics"], **plain})
+                figures = {**record["metrics"], "seconds": record["seconds"]}
+                rows.append({"id": cell.id, **cell.fields(), **cell.settings, **figures})
         return pd.DataFrame(rows)
 
     def correct(self, ids: Sequence[str]) -> npt.NDArray[np.bool_] | None:
         """Whether each answer is right, (cells, items); None where the cells have no or different items."""
         tables = [self.table("answers", [id]) for id in ids]
-        if not tables or any("gold" not in table for table in tables):
+        if not tables or any("gold" not in table or not tables[0]["gold"].equals(table["gold"]) for table in tables):
             return None
-        gold = [table["gold"].to_numpy() for table in tables]
-        if not all(len(each) and np.array_equal(each, gold[0]) for each in gold):
-            return None
-        return np.stack([table["label"].to_numpy() == gold[0] for table in tables])
+        return np.stack([(table["label"] == table["gold"]).to_numpy() for table in tables])
 
     def _path(self, id: str) -> Path:
         return self.folder / f"{id}.json"

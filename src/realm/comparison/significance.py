@@ -1,14 +1,8 @@
 """Which method is ahead of which: tests paired over seeds and over test items, the ranking, and both in sentences.
 
-| outcome of a figure | when |
-|---|---|
-| ahead, behind | both tests say so, their larger p-value adjusted (Holm) for all that the figure is compared with |
-| level | neither test sees a difference, not even before that adjustment |
-| undecided | the tests do not agree, or the adjustment takes the difference back |
-| None | not tested: fewer than three seeds or ten items, or no test over items |
-
-A method is *best* only if it is ahead of every other on the figure that is ranked by, and no test puts it behind
-another on any other figure: a gain that a label paid for is none.
+The outcome of a figure is ahead, behind, level or undecided (`what_is_tested` says when), or None where it is not
+tested. A method is *best* only if it is ahead of every other on the figure that is ranked by, and no test puts it
+behind another on any other figure: a gain that a label paid for is none.
 """
 
 from __future__ import annotations
@@ -93,10 +87,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True, eq=False)
 class ScoredItems:
-    """The test items with gold: true label and task of each, (items,), and the tasks."""
+    """The test items with gold."""
 
-    gold: Ints
-    task: Ints
+    gold: Ints  # true label of each, (items,)
+    task: Ints  # (items,)
     tasks: tuple[Task, ...]
 
     @property
@@ -108,14 +102,11 @@ class ScoredItems:
 
 @dataclass(frozen=True, eq=False)
 class MethodResults:
-    """What a method did: metrics, each (seeds,); answers and log P of the truth, (seeds, items)."""
+    """What a method did."""
 
-    metrics: Mapping[str, Floats]
-    labels: Ints
-    gold_log_probs: Floats
-
-
-# -------------------------------------------------------------------- ranking
+    metrics: Mapping[str, Floats]  # each (seeds,)
+    labels: Ints  # its answers, (seeds, items)
+    gold_log_probs: Floats  # log P of the truth, (seeds, items)
 
 
 def ranking(methods: Mapping[str, MethodResults], items: ScoredItems, metric: Metric) -> dict[str, Any]:
@@ -151,9 +142,15 @@ def ranking(methods: Mapping[str, MethodResults], items: ScoredItems, metric: Me
     mine = [each for each in contrasts if each["first"] == leader and each["second"] in competing]
     ahead = [each for each in mine if each["figure"] == metric.name and each["outcome"] == "ahead"]
     is_best = len(ahead) == len(competing) - 1 > 0 and not any(each["may_be_behind"] for each in mine)
-    labels = _label_contrasts(methods, reference, items)
-    names = {"by": metric.name, "order": order, "leader": leader, "best": leader if is_best else None}
-    return {**names, "reference": reference, "contrasts": contrasts, "label_contrasts": labels}
+    return {
+        "by": metric.name,
+        "order": order,
+        "leader": leader,
+        "best": leader if is_best else None,
+        "reference": reference,
+        "contrasts": contrasts,
+        "label_contrasts": _label_contrasts(methods, reference, items),
+    }
 
 
 def _tests(values: Sequence[Any], interval: tuple[float, float, float] | None, metric: Metric) -> dict[str, Any]:
@@ -163,22 +160,20 @@ def _tests(values: Sequence[Any], interval: tuple[float, float, float] | None, m
     p_seeds = paired_t_test(first, second) if len(first) >= FEWEST_SEEDS else None
     low, high, p_items = interval or (None, None, None)
     worse = difference < 0 if metric.higher_is_better else difference > 0
-    doubts = [p for p in (p_items, p_seeds) if p is not None and p < LEVEL]
+    doubted = any(p is not None and p < LEVEL for p in (p_items, p_seeds))
     figures = {"difference": difference, "low": low, "high": high, "p_items": p_items, "p_seeds": p_seeds}
-    return {**figures, "worse": worse, "may_be_behind": bool(doubts) and worse}
+    return {**figures, "may_be_behind": worse and doubted, "p": None, "outcome": None}
 
 
 def _with_outcomes(family: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The contrasts with `p`, the larger p-value adjusted for the others of the family, and `outcome`."""
     tested = [each for each in family if each["p_items"] is not None and each["p_seeds"] is not None]
     adjusted = holm([max(each["p_items"], each["p_seeds"]) for each in tested])
-    for each in family:
-        each |= {"p": None, "outcome": None}
     for each, p in zip(tested, adjusted, strict=True):
-        no_test = min(each["p_items"], each["p_seeds"]) >= LEVEL
-        sure = "behind" if each["worse"] else "ahead"
-        each |= {"p": p, "outcome": sure if p < LEVEL else "level" if no_test else "undecided"}
-    return [{name: value for name, value in each.items() if name != "worse"} for each in family]
+        neither = min(each["p_items"], each["p_seeds"]) >= LEVEL
+        sure = "behind" if each["may_be_behind"] else "ahead"
+        each |= {"p": p, "outcome": sure if p < LEVEL else "level" if neither else "undecided"}
+    return family
 
 
 def _label_contrasts(methods: Mapping[str, MethodResults], reference: str, items: ScoredItems) -> list[dict[str, Any]]:
@@ -268,18 +263,20 @@ def verdict(summary: Mapping[str, Any]) -> list[str]:
     elif others:
         most, value = "highest" if by.higher_is_better else "lowest", figures[leader][by.name]["mean"]
         unsure = [each for each in mine if each["figure"] == by.name and each["outcome"] != "ahead"]
-        reason = (
-            f", but the tests do not tell it apart from {listed(each['second'] for each in unsure)}" if unsure else ""
-        )
+        reason = ""
         if any(each["outcome"] is None for each in unsure):
             reason = "; differences are not tested here"
+        elif unsure:
+            reason = f", but the tests do not tell it apart from {listed(each['second'] for each in unsure)}"
         text = f"Ranked by {by.name_in_text}, no method is called best. {leader} has the {most}, {value:{by.format}}"
         sentences.append(f"{text}{reason}.")
     if doubts:
-        gaps = [difference_in_words(each["figure"], each["difference"]) for each in doubts]
-        named = [f"{METRICS[each['figure']].name_in_text} ({each['second']}, " for each in doubts]
-        words = "; ".join(f"{name}{gap})" for name, gap in zip(named, gaps, strict=True))
-        sentences.append(f"By one of the tests or both, {leader} is behind on other figures: {words}.")
+        words = (
+            f"{METRICS[each['figure']].name_in_text} ({each['second']}, "
+            f"{difference_in_words(each['figure'], each['difference'])})"
+            for each in doubts
+        )
+        sentences.append(f"By one of the tests or both, {leader} is behind on other figures: {'; '.join(words)}.")
     rate = next((each["base_rate"]["mean"] for each in figures.values() if "base_rate" in each), None)
     if rate is not None:
         low = [name for name, each in figures.items() if each["accuracy"]["mean"] <= rate]

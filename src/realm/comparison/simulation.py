@@ -6,16 +6,12 @@ An annotator of accuracy a gives the true label t with probability a, and otherw
 |---|---|
 | `uniform` | any of the K - 1 others alike |
 | `asymmetric` | (t + 1) mod K with share c / (c + K - 2), c = 4, the other K - 2 alike |
-| `systematic` | (t + i + 1) mod K for annotator i from 0, as the paper writes it |
+| `systematic` | (t + i + 1) mod K for annotator i from 0, as in the paper: the true label where K divides i + 1 |
 | `systematic-offset` | (t + 1 + i mod (K - 1)) mod K, which is never the true label |
 
-Two things in the paper's own text do not fit its definitions. With c = 4 and K = 4 the adjacent class gets 66.7% of the
-errors, while the text says about 57%, which is c / (c + K - 1): `adjacent="paper"` gives that share. And `systematic`
-returns the *true* label wherever (i + 1) mod K = 0 (annotator 1 at K = 2, annotator 2 at K = 3), so that annotator is
-never wrong: the ledger of the simulated table warns of it. At K = 2 asymmetric noise equals uniform noise.
-
-What the paper calls the true expertise of a simulated annotator is an accuracy. The expertise beta that the mixture can
-learn from it is `implied_expertise`.
+With c = 4 and K = 4 the adjacent class gets 66.7% of the errors, while the paper's text says about 57%, which is
+c / (c + K - 1): `adjacent="paper"` gives that share. What the paper calls the true expertise of a simulated annotator
+is an accuracy; the expertise beta that the mixture can learn from it is `implied_expertise`.
 """
 
 from __future__ import annotations
@@ -50,9 +46,6 @@ ENOUGH_TO_RANK = 10
 """Annotations of items with gold that an annotator needs to be ranked: with fewer, an accuracy is one of few values."""
 
 
-# -------------------------------------------------------------------- pools
-
-
 def read_pool(pool: str) -> tuple[float, ...]:
     """The accuracies that a pool's name stands for.
 
@@ -79,24 +72,6 @@ def read_pool(pool: str) -> tuple[float, ...]:
         ) from None
 
 
-def task_matrix(matrix: str, n: int = 3) -> Floats:
-    """Accuracies (annotators, tasks) of the paper's patterns for n annotators and n tasks.
-
-    `D1`: annotator i is reliable on task i only; `D2`: on every task but i; `D3` (n = 3): [0.9, 0.5, 0.1] in turn.
-    """
-    own = np.eye(n, dtype=bool)
-    if matrix == "D1":
-        return np.where(own, HIGH, LOW)
-    if matrix == "D2":
-        return np.where(own, LOW, HIGH)
-    if matrix == "D3" and n == 3:
-        return np.array([np.roll(POOLS["D3"], annotator) for annotator in range(3)])
-    raise RealmError(f"`matrix={matrix}`: must be D1 or D2, or D3 with three tasks (there are {n}).")
-
-
-# -------------------------------------------------------------------- simulating
-
-
 def simulate(
     annotations: Annotations,
     accuracies: Sequence[float] | npt.ArrayLike,
@@ -121,11 +96,8 @@ def simulate(
         seed: the same seed gives the same table; whether a label is right does not depend on the noise.
     """
     require_annotations(annotations, "annotations")
-    for argument, value, kind in (
-        ("noise", noise, Noise),
-        ("regime", regime, Regime),
-        ("adjacent", adjacent, Adjacent),
-    ):
+    choices = (("noise", noise, Noise), ("regime", regime, Regime), ("adjacent", adjacent, Adjacent))
+    for argument, value, kind in choices:
         if value not in get_args(kind):
             raise RealmError(f"`{argument}={value}`: must be one of {', '.join(get_args(kind))}.")
     table = _with_gold(annotations)
@@ -137,7 +109,7 @@ def simulate(
     item, annotator = _assignment(table, len(matrix), regime, per_item, generator)
     truth, options = table.gold[item].astype(np.int64), table.option_counts[item].astype(np.int64)
     is_right = generator.random(len(item)) < matrix[annotator, table.item_tasks[item]]
-    errors = wrong_labels(truth, options, annotator, noise, generator, adjacent)
+    errors = _wrong_labels(truth, options, annotator, noise, generator, adjacent)
     simulated = replace(
         table,
         annotators=tuple(names or (f"a{i + 1}" for i in range(len(matrix)))),
@@ -147,23 +119,24 @@ def simulate(
         source_rows=None,
         groups=None,
     )
-    if noise == "systematic":
-        _warn_of_true_errors(simulated, matrix, options)
+    never_wrong = np.unique(annotator[(annotator + 1) % options == 0])
+    if noise == "systematic" and len(never_wrong):
+        realised = realised_accuracies(simulated)
+        each = (
+            f"{simulated.annotators[i]} {np.nanmean(realised[i]):.2f} instead of {matrix[i].mean():.2f}"
+            for i in never_wrong
+        )
+        simulated.ledger.warn(
+            "systematic noise as the paper defines it gives the true label in error for some annotators: realised "
+            f"accuracy {', '.join(each)}. `systematic-offset` never does."
+        )
     return simulated
 
 
-def wrong_labels(
-    truth: Index,
-    options: Index,
-    annotator: Index,
-    noise: Noise,
-    generator: np.random.Generator,
-    adjacent: Adjacent = "weight",
+def _wrong_labels(
+    truth: Index, options: Index, annotator: Index, noise: Noise, generator: np.random.Generator, adjacent: Adjacent
 ) -> Index:
-    """The label each annotator gives when in error. All shapes (annotations,).
-
-    Under `systematic` it may be the true one (see the module). Every noise draws the same number of random values.
-    """
+    """The label each annotator gives when in error, (annotations,). Every noise draws the same random values."""
     choice, step = generator.random(len(truth)), generator.random(len(truth))
     if noise == "uniform":
         shift = 1 + (step * (options - 1)).astype(np.int64)
@@ -171,10 +144,8 @@ def wrong_labels(
         others = options - 2
         share = ADJACENT_WEIGHT / (ADJACENT_WEIGHT + others + (adjacent == "paper"))
         shift = np.where((choice < share) | (others == 0), 1, 2 + (step * others).astype(np.int64))
-    elif noise == "systematic":
-        shift = annotator + 1
     else:
-        shift = 1 + annotator % (options - 1)
+        shift = annotator + 1 if noise == "systematic" else 1 + annotator % (options - 1)
     wrong: Index = (truth + shift) % options
     return wrong
 
@@ -231,24 +202,6 @@ def _accuracy_matrix(accuracies: Sequence[float] | npt.ArrayLike, tasks: int) ->
     if not ((matrix >= 0) & (matrix <= 1)).all():
         raise RealmError("every accuracy must lie between 0 and 1.")
     return matrix
-
-
-def _warn_of_true_errors(table: Annotations, accuracies: Floats, options: Index) -> None:
-    """Warn of annotators whose label in error is the true one. `options` is K of each annotation's item."""
-    collides = np.unique(table.annotator[(table.annotator + 1) % options == 0])
-    if len(collides):
-        realised = realised_accuracies(table)
-        figures = ", ".join(
-            f"{table.annotators[i]} {np.nanmean(realised[i]):.2f} instead of {accuracies[i].mean():.2f}"
-            for i in collides
-        )
-        table.ledger.warn(
-            f"systematic noise as the paper defines it gives the true label in error for some annotators: realised "
-            f"accuracy {figures}. `systematic-offset` never does."
-        )
-
-
-# -------------------------------------------------------------------- accuracy and expertise
 
 
 def realised_accuracies(table: Annotations) -> Floats:

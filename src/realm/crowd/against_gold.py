@@ -95,9 +95,10 @@ def against_gold(
         scores = [macro_f1(gold[rows], answers[rows]) for rows in of_tasks if len(rows)]
         return float((answers == gold)[items].mean()), float(np.mean(scores)) if scores else None
 
-    has_vote = annotations.annotations_per_item.max() > 1
     right, own_f1 = share_and_f1(labels)
-    vote, vote_f1 = share_and_f1(aggregate(annotations, "majority").labels) if has_vote else (None, None)
+    vote: tuple[float | None, float | None] = (None, None)
+    if annotations.annotations_per_item.max() > 1:
+        vote = share_and_f1(aggregate(annotations, "majority").labels)
     surely = [(level, items[confidence[items] >= level]) for level in SURE]  # nothing where the confidence is NaN
     by_gold, counts = accuracy_by_gold(annotations)
     judged = (counts >= ENOUGH) & ~np.isnan(accuracy)
@@ -107,8 +108,8 @@ def against_gold(
         items=len(items),
         right=right,
         macro_f1=own_f1,
-        majority_right=vote,
-        majority_macro_f1=vote_f1,
+        majority_right=vote[0],
+        majority_macro_f1=vote[1],
         base_rate=base_rate(gold[items], task[items]),
         sure=tuple(
             (level, len(rows), int((labels != gold)[rows].sum()), float((1 - confidence[rows]).sum()))
@@ -133,12 +134,8 @@ def gold_sentences(against: AgainstGold) -> list[str]:
         majority = f", of the majority vote {against.majority_macro_f1:.3f}" if against.majority_macro_f1 else ""
         text += f" Macro-F1 {against.macro_f1:.3f}{majority}."
     sentences = [text]
-    parts = [
-        f"{wrong:,} of the {count:,} with confidence {level:g} or more ({expected:.1f} expected)"
-        for level, count, wrong, expected in against.sure
-        if count
-    ]
-    if parts:
+    template = "{2:,} of the {1:,} with confidence {0:g} or more ({3:.1f} expected)"
+    if parts := [template.format(*figures) for figures in against.sure if figures[1]]:
         sentences.append(f"Wrong labels: {'; '.join(parts)}.")
     if n:
         ranking = "" if against.spearman is None else f"rank correlation {against.spearman:.2f}, "

@@ -80,10 +80,8 @@ def relabel_queue(
     most = int(min(np.nanmax(budget / prices, initial=0.0), annotations.n_items))  # labels that the budget pays for
     first = np.argsort(-bits(posterior).sum(axis=1), kind="stable")[: max(POOL, POOL_PER_LABEL * most)]
     pool = np.sort(first)
-    people, gain = _offers(annotations, estimate, posterior, pool, prices)
-    value = np.where(people == UNKNOWN, 0.0, gain / prices[people])
-    requests = _hand_out(people, value, prices, budget, most_each)
-    rows, places = np.array(requests, np.int64).reshape(-1, 2).T
+    people, gain, value = _offers(annotations, estimate, posterior, pool, prices)
+    rows, places = np.array(_hand_out(people, value, prices, budget, most_each), np.int64).reshape(-1, 2).T
     items, ask, gains, corrected = pool[rows], people[rows, places], gain[rows, places], np.zeros(len(rows))
     for row, (item, who) in enumerate(zip(items.tolist(), ask.tolist(), strict=True)):
         task, options = int(annotations.item_tasks[item]), int(annotations.option_counts[item])
@@ -122,8 +120,8 @@ def _channel(estimate: Estimate, annotator: int, task: int, options: int) -> Flo
 
 def _offers(
     annotations: Annotations, estimate: Estimate, posterior: Floats, items: Ints, prices: Floats
-) -> tuple[Ints, Floats]:
-    """Whom to ask about these items, best first (-1 where there are fewer), and the bits that each tells (0 there).
+) -> tuple[Ints, Floats, Floats]:
+    """Whom to ask about these items, best first (-1 where there are fewer), the bits that each tells and bits per cost.
 
     Shapes (len(items), candidates)
     """
@@ -138,11 +136,14 @@ def _offers(
         for place, who in enumerate(np.sort(known[np.argsort(-worth, kind="stable")[:CANDIDATES]]).tolist()):
             channel = _channel(estimate, who, task, options)
             people[rows, place], gain[rows, place] = who, information_gain(posterior[items[rows], :options], channel)
-    labelled = annotations.item.astype(np.int64) * n + annotations.annotator
+    near = np.isin(annotations.item, items)
+    labelled = annotations.item[near].astype(np.int64) * n + annotations.annotator[near]
     is_offer = (gain > LEAST_GAIN) & ~np.isin(items[:, None] * n + people, labelled)
     people, gain = np.where(is_offer, people, UNKNOWN), np.where(is_offer, np.round(gain, 12), 0.0)  # ties stay ties
-    order = np.argsort(-gain / np.where(is_offer, prices[people], 1.0), axis=1, kind="stable")
-    return np.take_along_axis(people, order, axis=1), np.take_along_axis(gain, order, axis=1)
+    value = np.where(is_offer, gain / prices[people], 0.0)
+    order = np.argsort(-value, axis=1, kind="stable")
+    people, gain, value = (np.take_along_axis(each, order, axis=1) for each in (people, gain, value))
+    return people, gain, value
 
 
 def _hand_out(

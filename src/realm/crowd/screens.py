@@ -25,16 +25,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FEW, READ_SHARE = 10, 0.5
-"""Annotations below which nobody is said to always give one answer. It is said of those who would hardly have kept to
-it if they read half of the items."""
+"""It is said of who gives one answer to so many items or more, and would hardly if they read half of them."""
 ENOUGH_TO_JUDGE, LEAST_TYPICAL = 20, 0.1
 """Annotations from which an annotator is compared with the others (an accuracy's standard error is then 0.1), and the
 typical expertise below which nobody is: there everybody is close to chance, and the table is to blame."""
-LEAST_ITEMS, LEAST_MISTAKES, EXCESS = 10, 5, 0.1
+LEAST_ITEMS, LEAST_MISTAKES, EXCESS, MOST_CONFUSED = 10, 5, 0.1, 2
 """Items of a label, times that another was given to them, and how much more often than expected that is (a share),
-before anything is said: below ten points nobody would change the instructions."""
-MOST_CONFUSED = 2
-"""Confusions that are named of an annotator in a task, the most frequent; the report has them all."""
+before anything is said: below ten points nobody would change the instructions; and how many cases a note names."""
 NOT_READING, MIN_EXCESS, MIN_Z = 0.9, 0.15, 3.0
 """A habit is shown of those who read fewer labels than this over the whole interval, where the favourite's share lies
 so far above its share of the task's labels and above an even one, and by so many standard errors."""
@@ -190,15 +187,15 @@ class Screens:
         for when in self.times:
             if when.changed:
                 texts[table.annotators.index(when.annotator), tasks.index(when.task)].append(when.change)
-        nearest: dict[int, tuple[float, int, int]] = {}
+        partners = defaultdict[int, list[tuple[float, int, int]]](list)
         for pair in self.copies:
             for one, other in ((pair.first, pair.second), (pair.second, pair.first)):
-                nearest[one] = min(nearest.get(one, (0.0, 0, 0)), (-pair.same / pair.shared, -pair.shared, other))
-        for one, (share, shared, other) in nearest.items():
+                partners[one].append((-pair.same / pair.shared, -pair.shared, other))
+        for one, others in partners.items():
+            share, shared, other = min(others)  # the nearest
+            text = f"gives the same labels as `{table.annotators[other]}` on {-share:.0%} of {-shared:,} shared items"
+            text += f", and nearly the same as {len(others) - 1:,} more" * (len(others) > 1)
             for task in range(len(tasks)):
-                text = (
-                    f"gives the same labels as `{table.annotators[other]}` on {-share:.0%} of {-shared:,} shared items"
-                )
                 texts[one, task].append(text)
         notes = np.full(self.estimate.annotations.shape, "", dtype=object)
         for at, of_pair in texts.items():

@@ -40,7 +40,7 @@ def expertise_table(
     screens = screens or Screens(annotations, estimate)
     annotator, task = pair = np.nonzero(estimate.annotations)
     frame = pd.DataFrame({"annotator": np.array(annotations.annotators, dtype=object)[annotator]})
-    frame["task"] = task_names(annotations)[task]
+    frame["task"] = np.array([each.name for each in annotations.tasks], dtype=object)[task]
     if annotations.groups is not None:
         frame["group"] = np.array(annotations.groups, dtype=object)[annotator]
     frame["expertise"] = estimate.expertise[pair]
@@ -103,29 +103,22 @@ class OptionNames:
         return np.asarray(self._names[np.where(labels < 0, -1, self._starts[items] + labels)])
 
 
-def task_names(annotations: Annotations) -> npt.NDArray[np.object_]:
-    """The names of the tasks. Shape (tasks,)."""
-    return np.array([task.name for task in annotations.tasks], dtype=object)
-
-
 def item_columns(annotations: Annotations) -> dict[str, Any]:
     """The columns that say which item a row is about: item, task, text, and context where the table has any."""
-    items = annotations.items
-    columns = {"item": items.ids.to_pylist(), "task": task_names(annotations)[items.item_tasks]}
-    columns["text"] = items.texts.to_pylist()
+    items, tasks = annotations.items, np.array([task.name for task in annotations.tasks], dtype=object)
+    columns = {"item": items.ids.to_pylist(), "task": tasks[items.item_tasks], "text": items.texts.to_pylist()}
     return columns if items.contexts is None else columns | {"context": items.contexts.to_pylist()}
 
 
 def label_counts_in_words(annotations: Annotations, names: OptionNames) -> list[str]:
     """`positive 3, negative 1` for each item, the most frequent first; empty where nobody labelled it."""
-    votes = label_votes(annotations)
+    votes, words = label_votes(annotations), [""] * annotations.n_items
     items, labels = np.nonzero(votes)
-    counts = votes[items, labels]
-    order = np.lexsort((labels, -counts, items))
-    words: list[list[str]] = [[] for _ in range(annotations.n_items)]
-    for item, name, count in zip(items[order], names(items, labels)[order], counts[order], strict=True):
-        words[item].append(f"{name} {count}")
-    return [", ".join(each) for each in words]
+    order = np.lexsort((labels, -votes[items, labels], items))
+    items, labels = items[order], labels[order]
+    for item, name, count in zip(items.tolist(), names(items, labels), votes[items, labels], strict=True):
+        words[item] += f"{', ' * bool(words[item])}{name} {count}"
+    return words
 
 
 def label_votes(annotations: Annotations) -> Ints:

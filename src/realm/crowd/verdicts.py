@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from realm.crowd.accuracy import expertise_of, lowest_expertise
-from realm.crowd.engine import LEAST, Bools, Floats, Ints, log_softmax
-from realm.crowd.estimate import Estimate, item_sums
+from realm.crowd.engine import LEAST, Bools, Floats, Ints
+from realm.crowd.estimate import Estimate
 from realm.data.annotations import Annotations
 
 RELIABLE = 0.5
@@ -29,17 +29,6 @@ def right_by_others(annotations: Annotations, estimate: Estimate) -> Floats:
     return np.where(annotations.annotations_per_item[annotations.item] > 1, right, np.nan)
 
 
-def posterior_of_labels(annotations: Annotations, estimate: Estimate) -> Floats:
-    """P(truth) of every item by its labels alone, with the class shares of its task as the prior. (items, Kmax)"""
-    task, posterior = annotations.item_tasks, estimate.posterior
-    weight = estimate.exponent[task[annotations.item]] * (1 if annotations.weight is None else annotations.weight)
-    totals = 1 + np.stack([np.bincount(task, column, minlength=len(annotations.tasks)) for column in posterior.T], 1)
-    scores = np.log(totals / totals.sum(axis=1, keepdims=True))[task]
-    scores += item_sums(estimate.evidence(annotations) * weight[:, None], annotations)
-    inside = np.arange(posterior.shape[1]) < annotations.option_counts[:, None]
-    return np.exp(log_softmax(np.where(inside, scores, -np.inf)))
-
-
 def verdicts(annotations: Annotations, estimate: Estimate) -> Ints:
     """The verdict of each pair, an index into `VERDICTS`; -1 without annotations. Shape (annotators, tasks).
 
@@ -52,9 +41,7 @@ def verdicts(annotations: Annotations, estimate: Estimate) -> Ints:
     | not enough evidence | none of these |
 
     Chance is the accuracy of always giving the most frequent label; labels that are read are accuracy above what the
-    annotator's own habit scores. Who always gives the same answer is no better than chance, or there is not enough
-    evidence. The interval allows for as many shared mistakes as are expected: the most that there may be would leave
-    nobody reliable where one label is frequent.
+    annotator's own habit scores. Who always gives the same answer is no better than chance, or not known well enough.
     """
     varies, chance = ~one_answer(estimate), estimate.chance
     low, high = expected_interval(annotations, estimate)
@@ -73,7 +60,7 @@ def verdicts(annotations: Annotations, estimate: Estimate) -> Ints:
 
 
 def expected_interval(annotations: Annotations, estimate: Estimate) -> tuple[Floats, Floats]:
-    """low and high with as many shared mistakes as are expected, not as many as may be. Shapes (annotators, tasks)
+    """low and high with as many shared mistakes as are expected: with the most, hardly anybody would be reliable.
 
     These move a to (1 - e) a + e (1 - a) / (K - 1), in an estimate with the highest e: a low end above 1/K, a high one
     below it. Of a distance from 1/K they leave 1 - e K / (K - 1).
@@ -90,8 +77,7 @@ def expected_interval(annotations: Annotations, estimate: Estimate) -> tuple[Flo
 def share_read(estimate: Estimate, accuracy: Floats) -> Floats:
     """The expertise of each pair at another accuracy than its own, such as an end of the interval. (annotators, tasks)
 
-    Expertise and accuracy are straight lines in each other that meet at 1, and at what the habit scores, where
-    expertise is 0.
+    Both are straight lines in each other that meet at 1, and at what the habit scores, where expertise is 0.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
         by_habit = 1 - (1 - estimate.accuracy) / (1 - estimate.expertise)

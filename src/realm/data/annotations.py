@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from realm.data.items import Ints, Items, Task, clipped
+from realm.data.items import TABLE, Ints, Items, Task, clipped
 from realm.data.ledger import Ledger
 from realm.data.read_options import ReadOptions, completes
 from realm.data.roles import Corrections, listed
@@ -25,18 +25,15 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 Paths = str | Path | Sequence[str | Path]
-TABLE = "the table"
 OPTIONAL = ("weight", "source_rows", "created_at", "lead_time")
 """Columns of annotations that a table need not have."""
 UNKNOWN = -1
 """The number of a label or gold that is not there."""
-NAMES_SHOWN = 20
-"""Names that a message lists: enough to see how they are spelled."""
 
 
 @dataclass(frozen=True, eq=False)
 class Annotations:
-    """The annotations table. Immutable; every operation returns a new table.
+    """The annotations table. Immutable, its arrays read-only; every operation returns a new table.
 
     | field | shape | meaning |
     |---|---|---|
@@ -77,6 +74,11 @@ class Annotations:
             raise ValueError("Annotations: groups must have one entry for each annotator.")
         if (np.diff(self.item) < 0).any():
             raise ValueError("Annotations: annotations must be sorted by item.")
+        for name, column in [*columns.items(), ("gold", self.gold)]:
+            if column is not None:  # a view, so that an array of the caller's stays writable
+                view = column.view()
+                view.flags.writeable = False
+                object.__setattr__(self, name, view)
 
     @classmethod
     @completes
@@ -369,7 +371,7 @@ class Annotations:
         for (kind, there), names in zip(existing.items(), (tasks, annotators, items), strict=True):
             if missing := set(names or ()).difference(there):
                 shown = ", ".join(sorted(missing))
-                raise RealmError(f"select: no such {kind}: {shown}. There are: {listed(there, NAMES_SHOWN)}.")
+                raise RealmError(f"select: no such {kind}: {shown}. There are: {listed(there)}.")
         keep = np.ones(self.n_items, dtype=bool)
         if tasks is not None:
             keep &= np.isin(existing["tasks"], list(tasks))[self.item_tasks]

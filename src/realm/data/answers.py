@@ -17,8 +17,8 @@ import numpy as np
 
 from realm.data.columns import cell_text, number
 from realm.data.label_sets import join_list
+from realm.data.long_table import SourceRows
 from realm.data.roles import listed
-from realm.data.rows import SourceRows
 from realm.errors import RealmError
 
 SEVERAL_FIRST = "several answers in one annotation: the first is kept"

@@ -16,12 +16,11 @@ from realm.data.corrections import correct_annotators, fold_labels, rename_label
 from realm.data.items import Ints, Items, Task
 from realm.data.label_sets import number_labels
 from realm.data.ledger import Ledger
-from realm.data.long_table import LongTable, columns_of
+from realm.data.long_table import LongTable, SourceRows, columns_of
 from realm.data.options import option_key
 from realm.data.orders import join_orders
 from realm.data.read_options import ReadOptions, checked
 from realm.data.roles import REMEMBERED, listed
-from realm.data.rows import SourceRows
 from realm.data.source import Rows, Source
 from realm.data.wrong_columns import refuse_items_as_tasks, refuse_merged_items, refuse_swapped
 from realm.errors import RealmError
@@ -131,7 +130,7 @@ def build_items_of_rows(table: pa.Table, options: ReadOptions, source: Source, n
     numbers = np.arange(1, len(table) + 1, dtype=np.int64) if numbers is None else numbers
     rows = _after((drop_missing, normalise), LongTable(columns, numbers, source, Ledger(), names), options)
     task_of_row, task_names = _tasks(rows)
-    tasks = number_labels(rows, task_of_row, task_names).tasks
+    tasks, _, _ = number_labels(rows, task_of_row, task_names)
     return _items_table(rows, np.arange(len(rows), dtype=np.int64), task_of_row, tasks)
 
 
@@ -142,8 +141,8 @@ def _annotations(rows: SourceRows) -> Annotations:
         refuse_items_as_tasks(rows, len(task_names), len(first_row))
     refuse_merged_items(rows, item_of_row)
     refuse_swapped(rows, item_of_row)
-    numbers = number_labels(rows, task_of_row, task_names)
-    items = _items_table(rows, first_row, task_of_row, numbers.tasks)
+    tasks, label, gold = number_labels(rows, task_of_row, task_names)
+    items = _items_table(rows, first_row, task_of_row, tasks)
     row = np.flatnonzero(rows.annotated)
     annotator, names, weight, groups = np.zeros(0, dtype=np.int64), [], None, None
     if rows.options.wants_annotations:
@@ -151,7 +150,7 @@ def _annotations(rows: SourceRows) -> Annotations:
         names = [rows.columns["annotator"].values[code] for code in present.to_pylist()]
         warn_of_look_alikes(rows, names)
         weight, groups = _weights(rows, row), _groups(rows, row, annotator, len(names))
-        kept = _repeats(rows, item_of_row[row], annotator, numbers.label[row], row)
+        kept = _repeats(rows, item_of_row[row], annotator, label[row], row)
         kept = kept[np.argsort(item_of_row[row[kept]], kind="stable")]
         row, annotator, weight = row[kept], annotator[kept], None if weight is None else weight[kept]
     blank_context = items.contexts is not None and items.contexts.null_count == len(items)
@@ -161,9 +160,9 @@ def _annotations(rows: SourceRows) -> Annotations:
         annotators=tuple(names),
         item=item_of_row[row].astype(np.int32),
         annotator=annotator.astype(np.int32),
-        label=numbers.label[row].astype(np.int32),
+        label=label[row].astype(np.int32),
         weight=weight,
-        gold=_gold(rows, numbers.gold, item_of_row, len(items)),
+        gold=_gold(rows, gold, item_of_row, len(items)),
         ledger=rows.ledger,
         source_rows=rows.numbers[row].astype(np.int32) if rows.options.keep_rows else None,
         columns={role: name for role, name in columns.items() if role != "context" or not blank_context},
@@ -178,7 +177,7 @@ def _tasks(rows: SourceRows) -> tuple[Codes, list[str]]:
     names = [task.name for task in rows.options.tasks or ()]
     if "task" not in rows.columns:
         if len(names) > 1:
-            raise rows.source.error(f"the run has several tasks ({listed(names, 10)}). Name their column with `task`.")
+            raise rows.source.error(f"the run has several tasks ({listed(names)}). Name their column with `task`.")
         return np.zeros(len(rows), dtype=np.int64), names or [DEFAULT_TASK]
     column = rows.columns["task"]
     if not names:
@@ -187,7 +186,7 @@ def _tasks(rows: SourceRows) -> tuple[Codes, list[str]]:
     places = {name: place for place, name in enumerate(names)}
     codes = np.array([places.get(name, UNKNOWN) for name in column.values], dtype=np.int64)[column.codes]
     if (unknown := np.flatnonzero(codes == UNKNOWN)).size:
-        message = f"the task '{column.at(unknown[0])}' is not one of the run's: {listed(names, 20)}."
+        message = f"the task '{column.at(unknown[0])}' is not one of the run's: {listed(names)}."
         raise rows.error(unknown, message)
     return codes, names
 

@@ -202,10 +202,10 @@ def encode(column: pa.Array | pa.ChunkedArray) -> tuple[Codes, pa.Array]:
 
 def combine(codes: Sequence[Codes]) -> tuple[Codes, Codes]:
     """One code per distinct combination, in order of first appearance, and the row of each's first appearance."""
-    combined = encode(pa.array(codes[0]))[0]
-    for code in codes[1:]:
-        if code.any():
-            combined = encode(pa.array(combined * (int(code.max()) + 2) + code + 1))[0]
+    varying = [code for code in codes if code.any()] or [codes[0]]
+    combined = encode(pa.array(varying[0]))[0]
+    for code in varying[1:]:
+        combined = encode(pa.array(combined * (int(code.max()) + 2) + code + 1))[0]
     first = np.empty(int(combined.max(initial=-1)) + 1, dtype=np.int64)
     first[combined[::-1]] = np.arange(len(combined) - 1, -1, -1)
     return combined, first

@@ -7,6 +7,8 @@ differ in nothing but spaces around them and 1.0 for 1. All of it is counted in 
 from __future__ import annotations
 
 import os
+import re
+import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,10 +16,9 @@ from typing import Any
 import numpy as np
 
 from realm.data.columns import as_text, cell_text
+from realm.data.long_table import SourceRows
 from realm.data.roles import Corrections, listed
-from realm.data.rows import SourceRows
 from realm.data.source import Source
-from realm.data.spelling import BLANKS, folded, groups, look_alikes, plain
 from realm.errors import RealmError, other_name
 from realm.files import TextLoader, read_yaml
 
@@ -28,8 +29,40 @@ SPELLED = "annotator in another spelling (spaces, 1.0 for 1), read as the most f
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 REMEDIES = {"map_labels": "`unanswered`", "map_annotators": "`exclude`"}
 """What leaves out a name that is not to become another."""
-NAMES_SHOWN = 10
-"""Names that a message lists: one line."""
+
+
+BLANKS = " \t\r\n\xa0"
+"""What may stand around a name by mistake."""
+_POINT_ZERO = re.compile(r"(-?[0-9]+)\.0+")
+
+
+def plain(name: str) -> str:
+    """A name without the spaces around it, and 1 for 1.0."""
+    match = _POINT_ZERO.fullmatch(name := name.strip(BLANKS))
+    return match[1] if match else name
+
+
+def folded(name: str) -> str:
+    """A name without regard to case and spaces."""
+    return " ".join(name.casefold().split())
+
+
+def look_alikes(names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Groups of names that differ only in case, spacing, Unicode form or in characters that are not shown."""
+
+    def shown(name: str) -> str:
+        name = unicodedata.normalize("NFKC", name)
+        return folded("".join(each for each in name if unicodedata.category(each) != "Cf"))
+
+    return [group for group in groups(names, shown) if len(group) > 1]
+
+
+def groups(names: Sequence[str], key: Callable[[str], str]) -> list[tuple[str, ...]]:
+    """The names that have one key together, in order of appearance."""
+    by_key: dict[str, list[str]] = {}
+    for name in names:
+        by_key.setdefault(key(name), []).append(name)
+    return [tuple(group) for group in by_key.values()]
 
 
 def correct_annotators(rows: SourceRows) -> None:
@@ -54,14 +87,14 @@ def correct_annotators(rows: SourceRows) -> None:
         both = (plain(name), plain(name + (options.order_suffix or "")))
         left_out += (matching := [there[key] for key in both if key in there])
         if not matching and source is None:
-            hint = other_name(name, there, {}) or f"There are: {listed(list(there), NAMES_SHOWN)}."
+            hint = other_name(name, there, {}) or f"There are: {listed(list(there))}."
             raise rows.source.error(f'`exclude="{name}"`: there is no such annotator. {hint}')
         absent += [name] if not matching and options.exclude is not None else []
     if absent:
-        shown = listed(absent, NAMES_SHOWN)
+        shown = listed(absent)
         rows.ledger.warn(f"`exclude`: the file names {len(absent):,} who are not among the annotators: {shown}.")
     if left_out and options.exclude is None and options.trained is not None:
-        shown = listed(left_out, NAMES_SHOWN)
+        shown = listed(left_out)
         rows.ledger.warn(f"left out as in the run {options.trained.run}: {shown}. Name others with `exclude`.")
     _exclude(rows, list(dict.fromkeys(left_out)))
 
@@ -165,14 +198,14 @@ def rename(rows: SourceRows, roles: Sequence[str], mapping: Mapping[str, str], a
     if absent and rows.options.wants_annotations and getattr(rows.options, argument) is not None:
         shown = [repr(old) for old in mapping if old in absent]
         hint = other_name(next(old for old in mapping if old in absent), spellings, {})
-        message = f"`{argument}` names {roles[0]}s that do not occur: {listed(shown, NAMES_SHOWN)}. {hint}"
+        message = f"`{argument}` names {roles[0]}s that do not occur: {listed(shown)}. {hint}"
         rows.ledger.warn(message.rstrip())
 
 
 def warn_of_look_alikes(rows: SourceRows, annotators: Sequence[str]) -> None:
     """Say which annotators are probably one, written in several ways: each is judged by a part of their labels."""
     if twins := look_alikes(annotators):
-        shown = listed([" and ".join(map(repr, group)) for group in twins], NAMES_SHOWN)
+        shown = listed([" and ".join(map(repr, group)) for group in twins])
         message = f"annotators whose names look alike are taken for different ones: {shown}."
         rows.ledger.warn(f"{message} If they are the same, give them one name with `map_annotators`.")
 
@@ -193,7 +226,7 @@ def fold_labels(rows: SourceRows) -> None:
         spelling = _one_spelling(counts, folded, known)
         spelling |= {text: only[folded(text)] for text in counts if text not in known and folded(text) in only}
         changed = [f"{old!r} as {new!r}" for old, new in spelling.items() if old != new]
-        reason = f"{role} in another case or spacing, read as one: {listed(changed, NAMES_SHOWN)}"
+        reason = f"{role} in another case or spacing, read as one: {listed(changed)}"
         rows.rename(role, spelling, f"{reason} (`exact_labels` keeps them apart)")
         if role == "label":
             only = {folded(label): label for label in rows.columns[role].counts()} | only

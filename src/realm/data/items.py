@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Ints = npt.NDArray[np.int32]
+TABLE = "the table"
+"""What messages call a table in memory."""
 LABELS_SHOWN = 12
 """Labels that are listed on one line."""
 CHARACTERS_SHOWN = 120
@@ -93,12 +95,7 @@ class Items:
     @classmethod
     @completes
     def from_pandas(
-        cls,
-        frame: pd.DataFrame,
-        read_options: ReadOptions | None = None,
-        *,
-        source: str = "the table",
-        **arguments: Any,
+        cls, frame: pd.DataFrame, read_options: ReadOptions | None = None, *, source: str = TABLE, **arguments: Any
     ) -> Items:
         """Build from a DataFrame; rows with equal ids (or else equal texts) are one item."""
         from realm.data.readers import read_table
@@ -150,19 +147,17 @@ class Items:
         return notebook_html(repr(self), {}, table)
 
     def __iter__(self) -> Iterator[Item]:
-        contexts = pa.nulls(len(self), pa.large_string()) if self.contexts is None else self.contexts
-        for index, (item_id, text, context) in enumerate(zip(self.ids, self.texts, contexts, strict=True)):
-            yield Item(item_id.as_py(), text.as_py(), context.as_py(), self.options_of(index))
+        contexts = [None] * len(self) if self.contexts is None else self.contexts.to_pylist()
+        columns = zip(self.ids.to_pylist(), self.texts.to_pylist(), contexts, strict=True)
+        for index, (item_id, text, context) in enumerate(columns):
+            yield Item(item_id, text, context, self.options_of(index))
 
     @cached_property
     def option_counts(self) -> Ints:
         """K of each item: how many options it has. Shape (items,)."""
         by_task = np.array([len(task.labels or ()) for task in self.tasks], dtype=np.int32)
-        counts = by_task[self.item_tasks]
-        if self.options is not None:
-            own_counts = list_lengths(self.options)
-            counts = np.where(own_counts > 0, own_counts, counts).astype(np.int32)
-        return counts
+        own = 0 if self.options is None else list_lengths(self.options)
+        return np.where(own, own, by_task[self.item_tasks]).astype(np.int32)
 
     def options_of(self, item: int) -> list[str]:
         """The options of an item, in the order its prompt lists them."""
@@ -177,11 +172,11 @@ class Items:
     @cached_property
     def text_codes(self) -> npt.NDArray[np.int64]:
         """A number from 0 for each text with its context, the same where both are equal. Shape (items,)."""
-        codes = _codes(self.texts)
-        if self.contexts is not None:
-            contexts = _codes(self.contexts)
-            _, codes = np.unique(codes * (int(contexts.max(initial=0)) + 1) + contexts, return_inverse=True)
-        return codes
+        columns = [each for each in (self.texts, self.contexts) if each is not None]
+        codes, *contexts = (each.dictionary_encode(null_encoding="encode").indices.to_numpy() for each in columns)
+        for each in contexts:
+            _, codes = np.unique(codes.astype(np.int64) * (int(each.max(initial=0)) + 1) + each, return_inverse=True)
+        return np.asarray(codes, dtype=np.int64)
 
     @property
     def n_texts(self) -> int:
@@ -223,8 +218,3 @@ class Items:
 def clipped(text: str) -> str:
     """The beginning of a text, for people."""
     return text if len(text) <= CHARACTERS_SHOWN else text[: CHARACTERS_SHOWN - 1] + "…"
-
-
-def _codes(strings: pa.Array) -> npt.NDArray[np.int64]:
-    """A number for each string, equal ones sharing one; null is a string of its own."""
-    return np.asarray(strings.dictionary_encode(null_encoding="encode").indices, dtype=np.int64)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +12,9 @@ import pyarrow as pa
 from realm.data.annotations import UNKNOWN
 from realm.data.columns import Codes, Mask, encode
 from realm.data.items import Task
+from realm.data.long_table import SourceRows
 from realm.data.options import read_choices
 from realm.data.roles import listed
-from realm.data.rows import SourceRows
-
-LABELS_SHOWN = 20
-"""Labels that a message lists: the whole of a usual label set."""
 
 
 def split_list(text: str) -> list[str]:
@@ -51,20 +47,13 @@ def sorted_labels(labels: Sequence[str]) -> tuple[str, ...]:
         return tuple(sorted(labels))
 
 
-@dataclass(frozen=True)
-class LabelNumbers:
-    """The tasks, and the number of each row's label and gold among its item's options (-1: none). Shapes (rows,)."""
+def number_labels(
+    rows: SourceRows, task_of_row: Codes, task_names: Sequence[str]
+) -> tuple[tuple[Task, ...], Codes, Codes | None]:
+    """The tasks, and the number of each row's label and gold among its item's options (-1: none). Shapes (rows,).
 
-    tasks: tuple[Task, ...]
-    label: Codes
-    gold: Codes | None
-
-
-def number_labels(rows: SourceRows, task_of_row: Codes, task_names: Sequence[str]) -> LabelNumbers:
-    """Number the labels and gold of the rows. `task_of_row` (rows,) indexes `task_names`.
-
-    Rows that list options are read against these, the others against the label set of their task: that of the run, or
-    the one that is listed, or the labels that the task's annotations give, sorted.
+    `task_of_row` (rows,) indexes `task_names`. Rows that list options are read against these, the others against the
+    label set of their task: that of the run, or the one that is listed, or the labels of its annotations, sorted.
     """
     own = rows.columns["options"].codes >= 0 if "options" in rows.columns else np.zeros(len(rows), dtype=bool)
     lists_options = _lists_options(rows, own, task_of_row, task_names)
@@ -77,14 +66,16 @@ def number_labels(rows: SourceRows, task_of_row: Codes, task_names: Sequence[str
         role = (
             "label" if rows.options.wants_annotations else "gold"
         )  # a test table has no annotations to take them from
-        if rows.labels is not None:
-            _check_labels(rows)
-        elif role in given:
+        labels = list(rows.labels or ())
+        if rows.labels is not None and (len(set(labels)) < max(len(labels), 2) or not all(map(str.strip, labels))):
+            message = "two labels or more are needed, none of them blank or listed twice."
+            raise rows.source.error(f"`labels={join_list(labels)}`: {message}")
+        if rows.labels is None and role in given:
             sets = _label_sets(rows, role, given[role] & ~own, task_of_row, task_names)
         every = zip(task_names, sets, lists_options, strict=True)
         tasks = [Task(name, None if lists else labels) for name, labels, lists in every]
     numbers = {role: _numbers(rows, role, mask, own, task_of_row, tasks) for role, mask in given.items()}
-    return LabelNumbers(tuple(tasks), numbers["label"], numbers.get("gold"))
+    return tuple(tasks), numbers["label"], numbers.get("gold")
 
 
 def _lists_options(rows: SourceRows, own: Mask, task_of_row: Codes, task_names: Sequence[str]) -> list[bool]:
@@ -100,13 +91,6 @@ def _lists_options(rows: SourceRows, own: Mask, task_of_row: Codes, task_names: 
             message += "Name the options column with `options`."
         raise rows.error(wrong & (task_of_row == task), message)
     return [bool(each) for each in lists]
-
-
-def _check_labels(rows: SourceRows) -> None:
-    labels = list(rows.labels or ())
-    if len(set(labels)) < max(len(labels), 2) or not all(label.strip() for label in labels):
-        message = "two labels or more are needed, none of them blank or listed twice."
-        raise rows.source.error(f"`labels={join_list(labels)}`: {message}")
 
 
 def _label_sets(
@@ -162,5 +146,5 @@ def _look_up(tasks: Sequence[Task], labels: Sequence[str]) -> tuple[list[int], i
         return numbers, None, ""
     task = tasks[wrong := numbers.index(UNKNOWN)]
     of_task = "" if len(places) == 1 else f" of task '{task.name}'"
-    names = listed(task.labels, LABELS_SHOWN) if task.labels else ""
+    names = listed(task.labels) if task.labels else ""
     return numbers, wrong, f"is not among the labels{of_task}: {names}."

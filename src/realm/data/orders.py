@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from realm.data.annotations import NAMES_SHOWN, Annotations
+from realm.data.annotations import Annotations
 from realm.data.ledger import ROWS_KEPT
 from realm.data.roles import listed
 from realm.errors import RealmError
@@ -35,7 +35,7 @@ def join_orders(annotations: Annotations, suffix: str) -> tuple[Annotations, Ord
     names = annotations.annotators
     is_swapped = np.array([bool(suffix) and name.endswith(suffix) and name != suffix for name in names])
     if not is_swapped.any():
-        there = listed(names, NAMES_SHOWN)
+        there = listed(names)
         raise RealmError(f'`order_suffix="{suffix}"`: the name of no annotator ends so. There are: {there}.')
     own = [name.removesuffix(suffix) if swapped else name for name, swapped in zip(names, is_swapped, strict=True)]
     joined = {name: index for index, name in enumerate(dict.fromkeys(own))}

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from realm.data.columns import Mask
+from realm.data.corrections import folded
 from realm.data.items import Items
-from realm.data.spelling import folded
 
 
 def shown_in(items: Items, others: Items) -> Mask:

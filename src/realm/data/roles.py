@@ -27,8 +27,8 @@ ANNOTATION_COLUMNS = tuple(OWN_NAMES.get(role, role) for role in ANNOTATION_ROLE
 """What the columns of these roles are called where none is named for them."""
 REMEMBERED = ("text", "context", "item", "options", "task")
 """Roles whose columns a run remembers: those that say what an item is. Gold is no part of a run."""
-NAMES_SHOWN = 40
-"""Columns or fields that a message lists: all of a usual table, and not the thousands of a broken one."""
+NAMES_SHOWN = 20
+"""Names that a message lists: all of a usual table, and not the thousands of a broken one."""
 
 
 @dataclass(frozen=True)
@@ -42,20 +42,12 @@ class Corrections:
 
 @dataclass(frozen=True)
 class TrainedColumns:
-    """The columns that a run was trained on, by which tables for it are read.
+    """The columns that a run was trained on, by which tables for it are read."""
 
-    | field | meaning |
-    |---|---|
-    | run | what messages call the run |
-    | columns | the column of each role that the table trained on had; one that it had not is not read |
-    | export | the tool whose export it was; None for a plain table |
-    | corrections | annotators left out and labels renamed there, as they are here unless others are named |
-    """
-
-    run: str
-    columns: Mapping[str, str]
-    export: str | None = None
-    corrections: Corrections = field(default_factory=Corrections)
+    run: str  # what messages call the run
+    columns: Mapping[str, str]  # of each role that the table trained on had; one that it had not is not read
+    export: str | None = None  # the tool whose export it was; None for a plain table
+    corrections: Corrections = field(default_factory=Corrections)  # as they are here unless others are named
 
 
 def resolve_columns(

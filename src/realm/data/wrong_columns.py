@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from realm.data.columns import Categorical, Codes, combine
-from realm.data.rows import SourceRows
+from realm.data.long_table import SourceRows
 from realm.errors import RealmError
 
 ID_WORDS = {"id", "uid", "uuid", "key", "pair", "idx", "index", "item", "example", "question", "hit"}
@@ -79,20 +79,21 @@ def refuse_swapped(rows: SourceRows, item_of_row: Codes) -> None:
     annotated = np.flatnonzero(rows.annotated)
     item = item_of_row[annotated]
     annotator, label = (rows.columns[role].codes[annotated] for role in ("annotator", "label"))
-    n_annotators, n_labels = len(np.unique(annotator)), len(np.unique(label))
-    fix = f'`annotator="{rows.name("label")}"` and `label="{rows.name("annotator")}"`'
-    message = f"{n_labels:,} labels by {n_annotators:,} annotators"
+    n_annotators, n_labels = (int(np.count_nonzero(np.bincount(codes))) for codes in (annotator, label))
     contradicted = _contradictions(item, annotator, label)
-    may_be_swapped = not contradicted and n_labels > MANY_TIMES * n_annotators and len(np.unique(item)) == len(item)
+    is_one_each = np.bincount(item).max() == 1 and n_labels > MANY_TIMES * n_annotators
     # An agreement, two annotators with one label, would be a contradiction if they were swapped.
-    if contradicted > SOME * len(item) and _contradictions(item, label, annotator) <= HARDLY * len(item):
-        message += f", and {contradicted:,} of {len(item):,} annotations contradict another by the same annotator"
-        _, first = combine([item, annotator])
-        if n_annotators > 1 and (np.bincount(item[first]) > 1).sum() >= MANY:
-            message += ", while hardly two annotators agree on any item: annotator and label are swapped"
-            raise rows.source.error(f"{message}. Give {fix}.")
-        may_be_swapped = n_labels > n_annotators
-    if may_be_swapped and n_annotators > 1:
+    is_swapped = contradicted > SOME * len(item) and _contradictions(item, label, annotator) <= HARDLY * len(item)
+    if n_annotators == 1 or not (is_one_each or is_swapped):
+        return
+    message = f"{n_labels:,} labels by {n_annotators:,} annotators, and {contradicted:,} of {len(item):,} annotations "
+    message += "contradict another by the same annotator"
+    fix = f'`annotator="{rows.name("label")}"` and `label="{rows.name("annotator")}"`'
+    _, first = combine([item, annotator])
+    if is_swapped and (np.bincount(item[first]) > 1).sum() >= MANY:
+        message += ", while hardly two annotators agree on any item: annotator and label are swapped"
+        raise rows.source.error(f"{message}. Give {fix}.")
+    if is_one_each or n_labels > n_annotators:
         rows.ledger.warn(f"{message}: are annotator and label swapped? If so, give {fix}.")
 
 

@@ -1,4 +1,4 @@
-"""The demo's two experiments: cells of a comparison, with the same items and steps for every method.
+"""The demo's two experiments: the same items and steps for every method.
 
 The first has six annotators, four of them guessing, and one label per item, so that there is nothing to vote on. The
 second has fewer items with several labels each, where majority vote and Dawid-Skene can be set beside REALM.
@@ -6,9 +6,8 @@ second has fewer items with several labels each, where majority vote and Dawid-S
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,7 @@ import pandas as pd
 from realm import METHODS, Annotations, simulate
 from realm.comparison.cells import Cell
 from realm.comparison.compare import TableData
-from realm.comparison.grid import CellFinished, run_cells
-from realm.comparison.results import Results
-from realm.comparison.training import CellResult
+from realm.comparison.training import CellResult, train_cell
 from realm.data.write import write_table
 from realm.demo.grammar import messages
 from realm.progress import Progress, ignore_progress
@@ -68,6 +65,17 @@ class ExperimentResult:
         """Test accuracy by method."""
         return {method: figures["accuracy"] for method, figures in self.figures.items()}
 
+    def add(self, finished: CellResult) -> None:
+        if "curve" in finished.tables:
+            untrained = finished.tables["curve"].iloc[0]
+            self.figures = {"before training": {name: float(untrained[name]) for name in FIGURES}, **self.figures}
+        if finished.cell.method == "realm":
+            names = {"accuracy": "learned", "true_accuracy": "true"}
+            ranked = finished.tables["expertise"].sort_values("accuracy", ascending=False, kind="stable")
+            table = ranked.rename(columns=names).reset_index(drop=True)
+            self.annotators = table[["annotator", "true", "learned", "low", "high", "verdict"]]
+        self.figures[finished.cell.method] = {name: float(finished.metrics[name]) for name in FIGURES}
+
 
 Show = Callable[[str, ExperimentResult], None]
 """Called with what there is to show of an experiment: `annotators`, the name of a method that is done, `figures`."""
@@ -100,11 +108,8 @@ class Demo:
         items, test = self.tables()
         crowd: dict[str, Any] = {"accuracies": list(CROWD.values()), "names": list(CROWD), "seed": self.seed}
         sparse, per_item = simulate(items, **crowd, regime="sparse"), self.size.labels_per_item
-        first = self._cells(("realm", "noisy", "oracle"), sparse, test, self.size.steps)
-        if self.size.answers == "names":
-            # scored before training too, but not the first method, so that nobody waits for it before the first table
-            first[1] = replace(first[1], curve=self.size.steps)
         several = simulate(items.take_items(np.arange(self.size.second_items)), **crowd, per_item=per_item)
+        first = self._cells(("realm", "noisy", "oracle"), sparse, test, self.size.steps)
         second = self._cells(("realm", "majority", "dawid-skene"), several, test, self.size.second_steps)
         return {"one label per item": first} | ({f"{per_item} labels per item": second} if self.second else {})
 
@@ -117,50 +122,31 @@ class Demo:
             "learning_rate": self.size.learning_rate,
             "cross_fit": 0,  # three more trainings would double the demo's time
         }
+        # a language model is scored before training too, with `noisy`, so that nobody waits for it at the first table
+        curve = {"noisy": steps} if self.size.answers == "names" else {}
         data = {reads_gold: TableData(table, test, reads_gold=reads_gold) for reads_gold in (False, True)}
         return [
-            Cell(self.size.model, data[METHODS[method].needs_gold], method, self.seed, steps, settings)
-            for method in methods
+            Cell(self.size.model, data[METHODS[name].needs_gold], name, self.seed, steps, settings, curve.get(name))
+            for name in methods
         ]
 
     def run(self, show: Show, progress: Progress = ignore_progress) -> list[ExperimentResult]:
         """Train the cells of both experiments, showing each table as soon as it is there."""
-        experiments = self.experiments()
-        labelled = next(iter(experiments.values()))[0].data
-        assert isinstance(labelled, TableData)
+        experiments, outcomes = self.experiments(), list[ExperimentResult]()
+        data: Any = next(iter(experiments.values()))[0].data
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_table(labelled.annotations, self.folder / "labels.csv")
-        write_table(labelled.test, self.folder / "test.csv")
-        outcomes = list[ExperimentResult]()
+        write_table(data.annotations, self.folder / "labels.csv")
+        write_table(data.test, self.folder / "test.csv")
         for title, cells in experiments.items():
-            result = ExperimentResult(title)
-            runs = {} if outcomes else {cells[0]: self.run_folder}
-
-            def on_finished(event: CellFinished, result: ExperimentResult = result, runs: Any = runs) -> None:
-                if not isinstance(event.result, CellResult):
-                    raise event.result
-                self._take(event.result, result, show)
-                if event.cell in runs:
-                    write_report(self.run_folder)
-
-            with tempfile.TemporaryDirectory(prefix="realm-demo-") as folder:
-                run_cells(cells, Results(folder), on_finished=on_finished, progress=progress, runs=runs)
-            show("figures", result)
-            outcomes.append(result)
+            outcome = ExperimentResult(title)
+            for cell in cells:
+                run = self.run_folder if cell.method == "realm" and not outcomes else None
+                outcome.add(train_cell(cell, run=run, progress=progress))
+                if cell.method == "realm":
+                    show("annotators", outcome)
+                show(cell.method, outcome)
+                if run is not None:
+                    write_report(run)
+            show("figures", outcome)
+            outcomes.append(outcome)
         return outcomes
-
-    @staticmethod
-    def _take(finished: CellResult, result: ExperimentResult, show: Show) -> None:
-        """Add a finished cell to the result of its experiment."""
-        method = finished.cell.method
-        if "curve" in finished.tables:
-            untrained = finished.tables["curve"].iloc[0]
-            result.figures = {"before training": {name: float(untrained[name]) for name in FIGURES}, **result.figures}
-        if method == "realm":
-            names = {"accuracy": "learned", "true_accuracy": "true"}
-            ranked = finished.tables["expertise"].sort_values("accuracy", ascending=False, kind="stable")
-            table = ranked.rename(columns=names).reset_index(drop=True)
-            result.annotators = table[["annotator", "true", "learned", "low", "high", "verdict"]]
-            show("annotators", result)
-        result.figures[method] = {name: float(finished.metrics[name]) for name in FIGURES}
-        show(method, result)

@@ -1,22 +1,7 @@
-"""The run folder: one training with everything it produced.
+"""The run folder: one training with everything it produced. docs/reference/run-folder.md says what each file holds.
 
-    config.yaml              model, settings, fingerprints of the data, whether gold was used; the first file written
-    model/                   plain Hugging Face checkpoint, no trace of annotators
-    scorer.json              how items are asked: kind of scorer, prompt, tasks and their labels
-    annotations.parquet      the table as it was trained on: items, annotators, labels, weights
-    annotators.json          the annotators' names, in the order of the rows of every array below
-    predictions.safetensors  the model's log P of every item's options
-    estimate.safetensors     expertise, accuracy, intervals and the posterior of every item
-    channel.safetensors      the channel's state, where the method learns one
-    summary.safetensors      what the channel says of each annotator and task: the columns it adds to the table
-    trajectory.safetensors   the same columns at every logging step
-    metrics.json             losses, evaluations, warnings, what was found of the model; what estimates rest on
-    expertise.csv            for people: how reliable each annotator is, with an interval
-    labels.csv               for people: the most probable true label of every item
-    manifest.json            SHA-256 of every file, written last
-    report.html, progress.log, checkpoints/   not in the manifest
-
-The CSV files are never read back. Nothing but the log holds the time of the run.
+`config.yaml` is written first and the manifest last. The CSV files are for people and never read back; nothing but the
+log holds the time of the run.
 """
 
 from __future__ import annotations
@@ -32,10 +17,8 @@ from realm.locks import LOCK, refuse_held
 
 FORMAT = 2
 """The version of the layout above. It is raised when a file of a run changes its meaning."""
-OUT_OF_FOLD, BEFORE_TRAINING = "out of fold", "before each step"
-"""Where the probabilities behind labels and reliability come from: models of folds, or the forward before each step."""
-AGREEMENT, IN_SAMPLE = "agreement alone", "in-sample"
-"""What they rested on in tables without a model, or of other sources."""
+OUT_OF_FOLD, BEFORE_TRAINING, AGREEMENT = "out of fold", "before each step", "agreement alone"
+"""What labels and reliability rest on: models of folds, the forward before each step, or a table without a model."""
 CONFIG, SCORER, METRICS = "config.yaml", "scorer.json", "metrics.json"
 ANNOTATIONS, ANNOTATORS = "annotations.parquet", "annotators.json"
 PREDICTIONS, ESTIMATE, CHANNEL = "predictions.safetensors", "estimate.safetensors", "channel.safetensors"

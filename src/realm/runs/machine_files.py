@@ -24,10 +24,9 @@ from realm.scorers.prompts import PromptStyle
 class RunDescription:
     """What `config.yaml` holds. It must be the same again for the run to be resumed.
 
-    `data` is the fingerprint and the sizes of the annotations; `weights` is the fingerprint of the model's files, None
-    for a name that stands for itself; `test` the fingerprint of the test table; `prior` a hash of the earlier estimate.
-    `columns`, `export`, `exclude` and the maps say how the table was read, so that tables for the run are read in
-    the same way, and `file` what it was called; a run goes on with the same data under other names.
+    `data` is the fingerprint and the sizes of the annotations; `weights` the fingerprint of the model's files, None for
+    a name that stands for itself; `test` that of the test table; `prior` a hash of the earlier estimate. From `columns`
+    to `map_annotators` it says how the table was read, so that tables for the run are read in the same way.
     """
 
     model: str

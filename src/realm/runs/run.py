@@ -94,14 +94,9 @@ class Run:
 
     def _repr_html_(self) -> str:
         test = self.metrics.get("test") or {}
-        figures = {name: test.get(name) for name in ("accuracy", "macro_f1", "base_rate")}
-        facts = {
-            "about": self._about,
-            "labels": "; ".join(f"{task.name}: {', '.join(task.labels or ['own options'])}" for task in self.tasks),
-            "labels and reliability rest on": self.probabilities,
-            "test": ", ".join(f"{name} {value:.3f}" for name, value in figures.items() if value is not None),
-            "findings": " ".join(self.findings),
-        }
+        figures = [f"{name} {test[name]:.3f}" for name in ("accuracy", "macro_f1", "base_rate") if test.get(name)]
+        facts = {"about": self._about, "labels and reliability rest on": self.probabilities}
+        facts |= {"test": ", ".join(figures), "findings": " ".join(self.findings)}
         columns = ["annotator", "task", "accuracy", "low", "high", "annotations", "verdict"]
         return notebook_html(f"Run {self.folder}", facts, self.expertise[columns])
 
@@ -204,9 +199,8 @@ class Run:
     def expertise(self) -> pd.DataFrame:
         """One row per annotator and task that they labelled, the most accurate of a task first.
 
-        Columns: annotator, task, expertise (the mixture weight beta), what the channel learned (`expertise_trained`),
-        accuracy with its 95% interval (low, high), annotations, agreement (share of the labels that are the most
-        probable ones), verdict, scale (`relative` with mostly one label per item), probabilities.
+        Columns: annotator, task, expertise (beta; `expertise_trained`: as the channel learned it), accuracy with its
+        95% interval (low, high), annotations, agreement (with the most probable labels), verdict, scale, probabilities.
         """
         arguments = self.annotations, self.estimate, self.channel_summary, self.probabilities
         return expertise_table(*arguments, screens=self.screens)
@@ -231,20 +225,15 @@ class Run:
         Args:
             budget: how many annotations to ask for; with `costs`, how much they may cost together.
             costs: the price of one annotation by annotator; only those named are asked.
-            most_each: how many annotations one annotator is asked for at most; by default those who are about as good
-                share the work.
+            most_each: how many annotations one annotator is asked for at most.
         """
         return relabel_queue(self.annotations, self.log_probs, self.estimate, budget, costs, most_each)
 
     def push_to_hub(self, repo_id: str, *, private: bool = True) -> str:
-        """Put the model with its card on the Hugging Face hub, in one commit; returns where it is.
+        """Put the files of `model/`, and nothing that was learned of annotators, on the Hugging Face hub in one commit.
 
-        The files of `model/` go there and nothing else: no annotation, no expertise, nothing that was learned of an
-        annotator. The token comes from where `huggingface_hub` finds it: HF_TOKEN, or `hf auth login`.
-
-        Args:
-            repo_id: `owner/name`, or a name for a repository of your own.
-            private: whether a repository that is made for it is private; one that exists stays as it is.
+        Returns the address. `repo_id` is `owner/name`; a repository that is made for it is private unless `private` is
+        false. The token comes from where `huggingface_hub` finds it: HF_TOKEN, or `hf auth login`.
         """
         from realm.runs.hub import check_access, push
 
@@ -283,20 +272,15 @@ class Run:
         progress: Progress = ignore_progress,
         **columns: Any,
     ) -> pd.DataFrame:
-        """The most probable option of each item, in order; what is there several times is scored once.
+        """The most probable option of each item, in order, with its confidence and the probabilities of all (JSON).
 
         Args:
             items: a text, or several (a list, a Series, an array), or `Items` built with `tasks=run.tasks`, or a table:
-                a DataFrame, a `datasets.Dataset`, a list of dictionaries, or the `Path` of a file. A table is read by
-                the columns that the run was trained on.
+                a DataFrame, a `datasets.Dataset`, a list of dictionaries, or the `Path` of a file. A table keeps its
+                own columns; an answer is called `predicted_...` where it has a column of that name.
             task: the task of the texts, where the run has several; of a table, the name of its column.
             progress: called with how many items are answered.
             **columns: of a table, the column of `text`, `context`, `options` or `item` where it is not the run's.
-
-        Returns:
-            Of texts and `Items`, one row per item: item, task, label, confidence, probabilities (JSON: option to
-            probability). Of a table, every row with its own columns, then label, confidence and probabilities, each
-            called `predicted_...` where the table has a column of that name.
         """
         if isinstance(items, Path):
             import pandas as pd
@@ -355,8 +339,7 @@ class Run:
         `items_trained_on` says how many of them the run was trained on: on these its answers are no test.
 
         Args:
-            test: a table that was read with `tasks=run.tasks`, or a DataFrame of items with gold or a file that
-                `Annotations.read_test` reads, by the columns that the run was trained on.
+            test: a table read with `tasks=run.tasks`, or a DataFrame or file of items with gold.
             generation: also let the model answer freely, and score that.
             progress: called with how many items are answered.
         """

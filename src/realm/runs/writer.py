@@ -85,15 +85,9 @@ def describe(
 
 @dataclass(frozen=True, eq=False)
 class ChannelResults:
-    """What a learned channel leaves behind.
+    """What a learned channel leaves behind: its parameters by name, and its columns of the expertise table.
 
-    | field | shape | meaning |
-    |---|---|---|
-    | name | | the channel's name |
-    | state | | its parameters and buffers by name |
-    | summary | (annotators, tasks) each | the columns it adds to the expertise table |
-    | steps | (steps,) | the logging steps |
-    | trajectory | (steps, annotators, tasks) each | the columns of `summary` at those steps |
+    `summary` has (annotators, tasks) of each column, `trajectory` (steps, annotators, tasks) at the logging `steps`.
     """
 
     name: str
@@ -105,17 +99,10 @@ class ChannelResults:
 
 @dataclass(frozen=True, eq=False)
 class RunResults:
-    """What a training produced.
+    """What a training produced; from `history` on as in `Metrics`.
 
-    | field | shape | meaning |
-    |---|---|---|
-    | scorer | | backbone and tokenizer, trained |
-    | model, method | | the base model's name and the method's, for the model card |
-    | annotations | | the table that was trained on; without gold unless the run used it |
-    | log_probs | (items, Kmax) | the model's log P, in-sample or out of fold |
-    | estimate | | expertise, intervals and posterior labels |
-    | channel | | None for methods that learn no channel |
-    | others | | as in `Metrics` |
+    `model` and `method` are the names for the model card. `annotations` have gold only if the run used it. `log_probs`
+    is (items, Kmax), in-sample or out of fold.
     """
 
     scorer: Scorer

@@ -178,8 +178,8 @@ def test_truncated_json(tmp_path: Path) -> None:
 
 
 def test_records_that_are_none(tmp_path: Path) -> None:
-    refused(tmp_path / "t.json", b'[{"text": "a"}, 7]', "row 2: not a record with named fields but a number")
-    refused(tmp_path / "t.json", b'"hello"', "row 1: not a record with named fields but text")
+    refused(tmp_path / "t.json", b'[{"text": "a"}, 7]', "row 2: not a record with named fields but int")
+    refused(tmp_path / "t.json", b'"hello"', "row 1: not a record with named fields but str")
     refused(tmp_path / "t.json", b"{}", "no rows|a JSON object|no column")
     refused(
         tmp_path / "t.jsonl",

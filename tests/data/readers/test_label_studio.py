@@ -119,7 +119,7 @@ def test_items_alone_keep_tasks_without_annotations() -> None:
 
 def test_a_record_of_another_shape_names_its_row(tmp_path: Path) -> None:
     tasks = [task(1, {"a": [choice("m", "p")]}, text="x"), {"id": 2, "data": {"text": "y"}, "annotations": [7]}]
-    with pytest.raises(RealmError, match="row 2: the field 'annotations' should have an object and has a number"):
+    with pytest.raises(RealmError, match="row 2: the field 'annotations' should have an object and has int"):
         Annotations.read(write(tmp_path / "bad.json", tasks))
 
 

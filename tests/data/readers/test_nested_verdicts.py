@@ -103,7 +103,7 @@ def test_what_is_not_understood_is_named(verdicts, says, tmp_path: Path) -> None
 
 def test_a_record_that_breaks_the_form_is_named(tmp_path: Path) -> None:
     path = write(tmp_path / "v.jsonl", [*BY_JUDGE, {"text": "z", "verdicts": "A"}])
-    with pytest.raises(RealmError, match="row 3: the field 'verdicts' should have a list and has text"):
+    with pytest.raises(RealmError, match="row 3: the field 'verdicts' should have a list and has str"):
         Annotations.read(path)
 
 

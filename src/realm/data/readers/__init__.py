@@ -147,7 +147,7 @@ def _long_table(files: Sequence[SourceFile], options: ReadOptions) -> tuple[Long
     if len(files) == 1:
         return _read_file(files[0], options)
     if _are_doccanos(files, options):
-        return doccano.read_files(files, _of_export("doccano", files, options)), "doccano"
+        return doccano.read(Export(files[0], _of_export("doccano", files, options)), files[1:]), "doccano"
     parts = [_read_file(file, options) for file in files]
     formats = [format for _, format in parts]
     counts = [len(file.content) for file in files]

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from realm.data.long_table import LongTable
-from realm.data.read_options import ReadOptions
 from realm.data.readers.exports import Export
 from realm.data.readers.files import SUFFIXES, Record, SourceFile
 from realm.data.roles import ITEM_ROLES, listed
@@ -52,15 +51,10 @@ def _names_annotator(file: SourceFile) -> bool:
     return bool(ANNOTATOR_FIELDS & {name.lower() for name in file.names})
 
 
-def read(export: Export) -> LongTable:
-    """Read the file of one annotator, or an old export that names its users by number."""
-    return read_files([export.file], export.options)
-
-
-def read_files(files: Sequence[SourceFile], options: ReadOptions) -> LongTable:
-    """Read files, one per annotator; rows are counted through them."""
-    export, names = Export(files[0], options), [_annotator(file) for file in files]
-    builder, fields = export.builder, frozenset().union(*(file.names for file in files))
+def read(export: Export, others: Sequence[SourceFile] = ()) -> LongTable:
+    """Read files, one per annotator, or an old export that names its users by number; rows are counted through them."""
+    options, builder, files = export.options, export.builder, [export.file, *others]
+    names, fields = [_annotator(file) for file in files], frozenset().union(*(file.names for file in files))
     if repeated := [name for name in names if names.count(name) > 1]:
         raise export.source.error(f"two files of one annotator, {repeated[0]}. Keep one of them, or rename one.")
     text, is_old = export.pick("text", sorted(fields), usual=("text",)), "annotations" in fields
@@ -81,10 +75,10 @@ def read_files(files: Sequence[SourceFile], options: ReadOptions) -> LongTable:
         before += len(file.content)
     if len(files) > 1:
         builder.ledger.warn("Rows are counted through the files in the order of their names.")
-    others = sorted(fields - {*OWN_FIELDS, text, label, *options.columns(ITEM_ROLES).values()})
-    if others and options.wants_annotations and not is_old:
+    unread = sorted(fields - {*OWN_FIELDS, text, label, *options.columns(ITEM_ROLES).values()})
+    if unread and options.wants_annotations and not is_old:
         builder.ledger.warn(
-            f"The annotator is the name of the file ({listed(names)}); these fields were not read: {listed(others)}. "
+            f"The annotator is the name of the file ({listed(names)}); these fields were not read: {listed(unread)}. "
             'If one of them is the annotator, name it with `annotator` and give `format="table"`.'
         )
     return builder.finish(repeats="last")

@@ -18,6 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
@@ -34,7 +35,7 @@ NOT_TABLES = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"BZh91AY", b"\xfd7zXZ", b"SQL
 """How archives (a spreadsheet is one) and databases begin."""
 MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32"}
 MARKS |= {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-USUAL_ENCODINGS = 'often "cp1252" for files that Excel saved on Windows, or "utf-16"'
+ENCODINGS = 'Name its encoding with `encoding` (often "cp1252" for files that Excel saved on Windows, or "utf-16").'
 USUAL_GB = 2.0
 """Gigabytes that a file may unpack to unless more is allowed: some ten million annotations."""
 CHUNK = 1 << 20
@@ -42,13 +43,12 @@ CHUNK = 1 << 20
 BLOCK, MAX_BLOCK = 1 << 23, (1 << 31) - 1
 """Bytes of CSV parsed at a time: 8 MB keeps all of Arrow's threads busy. A longer row takes a larger block, of which
 the largest is an int32."""
-HEAD_BYTES = 4096
 FIRST_RECORDS = 100
 """Records that a format is detected by: some exports begin with records that have no annotations."""
 
 
 class Record(dict[str, Any]):
-    """A record of a file, or an object in one, with its row. A value is taken in the shape that it should have."""
+    """A record of a file, or an object in one, with its row; a value of another type than it should have is refused."""
 
     __slots__ = ("row", "source")
 
@@ -59,38 +59,29 @@ class Record(dict[str, Any]):
     def value(self, name: str) -> Any:
         """One plain value; None where it is absent."""
         value = self.get(name)
-        if isinstance(value, dict | list):
-            raise self.error(f"the field '{name}' holds {_kind(value)}, not one value.")
-        return value
-
-    def object(self, name: str) -> Record:
-        """An object; empty where it is absent or null."""
-        return Record(self._typed(name, {}), self.row, self.source)
-
-    def objects(self, name: str) -> list[Record]:
-        """A list of objects."""
-        return [Record(self._as(value, name, {}), self.row, self.source) for value in self.values_of(name)]
+        return self._of_type(value, name, str) if isinstance(value, dict | list) else value
 
     def values_of(self, name: str) -> list[Any]:
         """A list; empty where it is absent or null."""
-        return list(self._typed(name, []))
+        return self._of_type(self.get(name), name, list) or []
 
-    def _typed(self, name: str, empty: Any) -> Any:
-        return empty if self.get(name) is None else self._as(self[name], name, empty)
+    def object(self, name: str) -> Record:
+        """An object; empty where it is absent or null."""
+        return Record(self._of_type(self.get(name), name, dict) or {}, self.row, self.source)
 
-    def _as(self, value: Any, name: str, empty: Any) -> Any:
-        if not isinstance(value, type(empty)):
-            raise self.error(f"the field '{name}' should have {_kind(empty)} and has {_kind(value)}.")
+    def objects(self, name: str) -> list[Record]:
+        """A list of objects."""
+        return [Record(self._of_type(each, name, dict) or {}, self.row, self.source) for each in self.values_of(name)]
+
+    def _of_type(self, value: Any, name: str, types: Any) -> Any:
+        if value is not None and not isinstance(value, types):
+            needed = {dict: "an object", list: "a list"}.get(types, "one value")
+            raise self.error(f"the field '{name}' should have {needed} and has {type(value).__name__}.")
         return value
 
     def error(self, message: str) -> RealmError:
         """An error that names the row."""
         return self.source.error(message, [self.row])
-
-
-def _kind(value: Any) -> str:
-    kinds = {dict: "an object", list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number"}
-    return kinds.get(type(value), type(value).__name__)
 
 
 @dataclass(frozen=True)
@@ -111,8 +102,9 @@ class SourceFile:
     @cached_property
     def inner_names(self) -> frozenset[str]:
         """The names of fields one level further down, where some tools keep those of the item."""
-        values = (value for record in self.first for value in record.values())
-        parts = (part for value in values for part in (value if isinstance(value, list) else [value]))
+        records = self.first if isinstance(self.content, pa.Table) else self.content
+        values = [value for record in records if isinstance(record, dict) for value in record.values()]
+        parts = [part for value in values for part in (value if isinstance(value, list) else [value])]
         return frozenset(str(name) for part in parts if isinstance(part, dict) for name in part)
 
     @cached_property
@@ -127,7 +119,7 @@ class SourceFile:
         records = self.content.to_pylist() if isinstance(self.content, pa.Table) else self.content
         for row, record in enumerate(records, 1):
             if not isinstance(record, dict):
-                raise self.source.error(f"not a record with named fields but {_kind(record)}.", [row])
+                raise self.source.error(f"not a record with named fields but {type(record).__name__}.", [row])
         return [Record(record, row, self.source) for row, record in enumerate(records, 1)]
 
     def table(self) -> pa.Table:
@@ -162,26 +154,26 @@ class OpenFile:
             elif self.kind in ("csv", "tsv"):
                 content = _Csv(self.data, self.kind, self.source).read()
             else:
-                content = _read_json(self.data, self.kind, self.source)
+                content = _read_json(bytes(self.data), self.kind, self.source)
         return SourceFile(self.path, self.source, content)
 
     def parts(self, rows: int) -> Iterator[SourceFile]:
         """The same in parts, of which one is in memory at a time; JSON and Arrow are read whole."""
+        if self.kind not in ("parquet", "csv", "tsv"):
+            yield self.read()
+            return
         with _reading(self.source):
             if self.kind == "parquet":
                 batches = pq.ParquetFile(pa.BufferReader(self.data)).iter_batches(batch_size=rows)
-            elif self.kind in ("csv", "tsv"):
-                batches = _Csv(self.data, self.kind, self.source).batches()
             else:
-                yield self.read()
-                return
+                batches = _Csv(self.data, self.kind, self.source).batches()
             for batch in batches:
                 yield SourceFile(self.path, self.source, pa.Table.from_batches([batch]))
 
 
 def files_of(paths: Iterable[Path]) -> list[Path]:
     """The files, and in place of a folder those in it that can be read, by name."""
-    files = []
+    files: list[Path] = []
     for path in paths:
         with _reading(path):
             inside = sorted(path.rglob("*")) if path.is_dir() else [path]
@@ -209,37 +201,6 @@ def open_file(path: Path) -> SourceFile:
 def open_bytes(path: Path, encoding: str | None = None, max_gb: float | None = None) -> OpenFile:
     """Open a file, whose text is UTF-8, or has a byte order mark, unless `encoding` names another."""
     source, limit = Source(str(path)), (max_gb or USUAL_GB) * 1e9
-    data = _unpacked(path, limit, source)
-    head = bytes(data[:HEAD_BYTES])
-    if head.startswith(NOT_TABLES):
-        raise source.error(
-            "a spreadsheet, an archive or a database, not a table. Save a spreadsheet as CSV (UTF-8); unpack an "
-            "archive, and give the folder."
-        )
-    kind = _kind_by_name(path)
-    if kind is None and head.startswith((PARQUET, ARROW_FILE, ARROW_STREAM)):
-        kind = "parquet" if head.startswith(PARQUET) else "arrow"
-    if kind not in ("parquet", "arrow"):
-        data = _as_utf8(data, source, encoding)
-        start = bytes(data[:HEAD_BYTES]).lstrip()[:1]
-        kind = kind or {b"[": "json", b"{": "jsonl"}.get(start, "csv")
-        if not start and not bytes(data).strip():
-            raise source.error("the file is empty.")
-    elif encoding is not None:
-        raise source.error(f'`encoding="{encoding}"`: not for Parquet and Arrow, whose text is always UTF-8.')
-    if kind == "parquet":
-        with _reading(source):
-            parquet = pq.read_metadata(pa.BufferReader(data))
-        groups = map(parquet.row_group, range(parquet.num_row_groups))
-        _check_size(sum(group.total_byte_size for group in groups), limit, source)
-    return OpenFile(path, source, data, kind)
-
-
-# ---------------------------------------------------------------- bytes
-
-
-def _unpacked(path: Path, limit: float, source: Source) -> pa.Buffer:
-    """The file's bytes: mapped where they lie, read from a pipe, or decompressed."""
     with _reading(source):
         if path.is_file() and path.stat().st_size:
             data = pa.memory_map(os.fsencode(path)).read_buffer()
@@ -248,7 +209,27 @@ def _unpacked(path: Path, limit: float, source: Source) -> pa.Buffer:
                 data = _collected(pipe, limit, source)
         if bytes(data[: len(GZIP)]) == GZIP:
             data = _collected(pa.CompressedInputStream(pa.BufferReader(data), "gzip"), limit, source)
-        return data
+    head, kind = bytes(data[: len(NOT_TABLES[-1])]), _kind_by_name(path)
+    if head.startswith(NOT_TABLES):
+        raise source.error(
+            "a spreadsheet, an archive or a database, not a table. Save a spreadsheet as CSV (UTF-8); unpack an "
+            "archive, and give the folder."
+        )
+    if kind is None and head.startswith((PARQUET, ARROW_FILE, ARROW_STREAM)):
+        kind = "parquet" if head.startswith(PARQUET) else "arrow"
+    if kind not in ("parquet", "arrow"):
+        data = _as_utf8(data, source, encoding)
+        start = re.compile(rb"\s*(\S)").match(data)
+        if start is None:
+            raise source.error("the file is empty.")
+        kind = kind or {b"[": "json", b"{": "jsonl"}.get(start[1], "csv")
+    elif encoding is not None:
+        raise source.error(f'`encoding="{encoding}"`: not for Parquet and Arrow, whose text is always UTF-8.')
+    if kind == "parquet":
+        with _reading(source):
+            parquet = pq.read_metadata(pa.BufferReader(data))
+        _check_size(sum(parquet.row_group(i).total_byte_size for i in range(parquet.num_row_groups)), limit, source)
+    return OpenFile(path, source, data, kind)
 
 
 def _collected(file: Any, limit: float, source: Source) -> pa.Buffer:
@@ -275,56 +256,41 @@ def _reading(name: Path | Source) -> Iterator[None]:
     except FileNotFoundError:
         raise RealmError(f"{name}: there is no such file.") from None
     except (OSError, ValueError, pa.ArrowException) as error:
-        reason = getattr(error, "strerror", None) or _reason(error)
+        reason = getattr(error, "strerror", None) or str(error).split("\n", 1)[0][:200]
         raise RealmError(f"{name}: cannot be read ({reason}). Is it damaged or cut short?") from None
-
-
-def _reason(error: Exception) -> str:
-    return "nested too deeply" if isinstance(error, RecursionError) else str(error).split("\n", 1)[0][:200].rstrip(".")
-
-
-# ---------------------------------------------------------------- encodings
 
 
 def _as_utf8(data: pa.Buffer, source: Source, encoding: str | None) -> pa.Buffer:
     """The text in UTF-8, without a byte order mark. Nothing is guessed."""
-    marked = next((name for mark, name in MARKS.items() if bytes(data[:4]).startswith(mark)), None)
+    mark = next((mark for mark in MARKS if bytes(data[:4]).startswith(mark)), b"")
     try:
-        name = codecs.lookup(encoding or marked or "utf-8").name
-        "".encode(name)  # not every codec is one of text
-    except (LookupError, ValueError):
-        raise RealmError(f'`encoding="{encoding}"`: there is no such encoding. It is {USUAL_ENCODINGS}.') from None
-    if name in ("utf-8", "utf-8-sig", "ascii"):  # every byte of ASCII is the same in UTF-8
-        return data[len(codecs.BOM_UTF8) :] if marked == "utf-8" else data
+        name = codecs.lookup(encoding or MARKS.get(mark, "utf-8")).name
+        takes_any_bytes = len(bytes(range(128, 256)).decode(name, "replace")) == 128
+    except (LookupError, ValueError):  # there is none of the name, or it is none of text
+        raise RealmError(f'`encoding="{encoding}"`: there is no such encoding. {ENCODINGS}') from None
+    ends = pa.py_buffer(np.array([0, len(data)], dtype=np.int64))
+    try:  # Arrow looks at the bytes where they lie
+        pa.LargeStringArray.from_buffers(1, ends, data).validate(full=True)
+        is_utf8 = True
+    except pa.ArrowInvalid:
+        is_utf8 = False
+    if is_utf8 and name in ("utf-8", "utf-8-sig", "ascii"):  # every byte of ASCII is the same in UTF-8
+        return data[len(mark) :] if mark == codecs.BOM_UTF8 else data
     content = bytes(data)
-    takes_any_bytes = len(bytes(range(128, 256)).decode(name, "replace")) == 128
-    if takes_any_bytes and not content.isascii() and _undecodable(content) is None:
+    if is_utf8 and takes_any_bytes and not content.isascii():
         raise source.error(f"the text is UTF-8, and would be garbled if it were read as {encoding}.")
     try:
         stream = pa.BufferOutputStream()
         stream.write(content.decode(name).removeprefix("\ufeff").encode())
         return stream.getvalue()
-    except ValueError as error:
-        raise source.error(f"cannot be read as {name} text ({error}). It is {USUAL_ENCODINGS}.") from None
-
-
-def _undecodable(data: bytes) -> UnicodeDecodeError | None:
-    try:
-        data.decode()
     except UnicodeDecodeError as error:
-        return error
-    return None
-
-
-def _check_utf8(data: pa.Buffer, source: Source) -> None:
-    """Refuse bytes that are not UTF-8, naming the first of them."""
-    content = bytes(data)
-    if error := _undecodable(content):
         line, byte = content[: error.start].count(b"\n") + 1, content[error.start]
+        text = "UTF-8" if name == "utf-8" else name
         raise RealmError(
-            f"{source}, line {line}: byte {error.start:,} (0x{byte:02x}) is not UTF-8 text. Name its encoding with "
-            f"`encoding` ({USUAL_ENCODINGS}), or save the file as UTF-8."
-        )
+            f"{source}, line {line}: byte {error.start:,} (0x{byte:02x}) is not {text} text. {ENCODINGS}"
+        ) from None
+    except ValueError as error:
+        raise source.error(f"cannot be read as {name} text ({error}).") from None
 
 
 # ---------------------------------------------------------------- CSV and TSV
@@ -364,26 +330,24 @@ class _Csv:
         return (
             pa_csv.ReadOptions(block_size=block),
             pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=self.has_quotes),
-            pa_csv.ConvertOptions(column_types=types, strings_can_be_null=False),
+            pa_csv.ConvertOptions(column_types=types, strings_can_be_null=False, check_utf8=False),
         )
 
     def _rows(self) -> Iterator[list[str]]:
         """The rows by Python's own reader, which says where a quote is not closed."""
         limit, row = csv.field_size_limit(len(self.data) + 1), -1
+        text = io.TextIOWrapper(pa.BufferReader(self.data), "utf-8", newline="")
         try:
-            text = io.TextIOWrapper(pa.BufferReader(self.data), "utf-8", newline="")
             for cells in csv.reader(text, delimiter=self.delimiter, strict=True):
                 if cells:
                     row += 1
                     yield cells
         except csv.Error as error:
-            message = (
-                f"a quote that begins a cell is not closed as it should be ({error}). "
-                'Write a quote within a quoted cell twice (""), or mend the file if it is cut short.'
-            )
-            raise self.source.error(message, [row + 1]) from None
-        except UnicodeDecodeError:
-            _check_utf8(self.data, self.source)
+            raise self.source.error(
+                f"a quote that begins a cell is not closed as it should be ({error}). Write a quote within a quoted "
+                'cell twice (""), or mend the file if it is cut short.',
+                [row + 1],
+            ) from None
         finally:
             csv.field_size_limit(limit)
 
@@ -400,28 +364,28 @@ class _Csv:
 # ---------------------------------------------------------------- JSON
 
 
-def _read_json(data: pa.Buffer, kind: str, source: Source) -> list[Any]:
+def _read_json(data: bytes, kind: str, source: Source) -> list[Any]:
     """The records of a JSON document or of JSON lines, told apart by what is there rather than by the name alone.
 
     Of an object of records by id, as LeWiDi's are, each gets its id.
     """
-    _check_utf8(data, source)
-    text = bytes(data)
+    place = str(source)
     try:
-        if kind == "json" or text.lstrip()[:1] == b"[":
-            content = parse_json(text)
-            if isinstance(content, dict) and content and all(isinstance(each, dict) for each in content.values()):
-                return [{"id": key, **record} for key, record in content.items()]
-            return content if isinstance(content, list) else [content]
-    except (ValueError, RecursionError) as error:
-        is_lines = str(error).startswith("Extra data") and text.lstrip()[:1] == b"{"
-        if not is_lines:
-            raise source.error(f"not readable JSON ({_reason(error)}). Is the file cut short?") from None
-    records = []
-    for number, line in enumerate(text.split(b"\n"), 1):
-        try:
+        if kind == "json" or data.lstrip()[:1] == b"[":
+            try:
+                content = parse_json(data)
+                if isinstance(content, dict) and content and all(isinstance(each, dict) for each in content.values()):
+                    return [{"id": key, **record} for key, record in content.items()]
+                return content if isinstance(content, list) else [content]
+            except ValueError as error:
+                if not str(error).startswith("Extra data") or data.lstrip()[:1] != b"{":
+                    raise
+        records = []
+        for number, line in enumerate(data.split(b"\n"), 1):
+            place = f"{source}, line {number}"
             if line.strip():
                 records.append(parse_json(line))
-        except (ValueError, RecursionError) as error:
-            raise RealmError(f"{source}, line {number}: not readable JSON ({_reason(error)}).") from None
-    return records
+        return records
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)[:200].rstrip(".")
+        raise RealmError(f"{place}: not readable JSON ({reason}). Is the file cut short?") from None

@@ -18,7 +18,7 @@ from realm.data.columns import Mask, as_text
 from realm.data.long_table import NO_ANSWER, LongTable, without_rows
 from realm.data.read_options import ReadOptions
 from realm.data.readers.exports import Export
-from realm.data.readers.files import Record, SourceFile
+from realm.data.readers.files import SourceFile
 from realm.data.roles import ITEM_ROLES, listed
 
 ANNOTATORS = ("annotator_id", "annotator", "worker_id", "rater_id", "user_id")
@@ -65,19 +65,16 @@ def read(export: Export) -> LongTable:
         value: Any = record.get(text)
         words = " ".join(value) if _is_tokens(value) else value
         builder.item(record.row, record, item=record.get(item), text=words)
-        for name, answer in _pairs(record, field, annotator, label):
-            builder.annotation(name, answer)
+        if isinstance(record.get(field), dict):
+            people, answers = record.object(field).values_of(annotator), record.object(field).values_of(label)
+            if len(people) != len(answers):
+                raise record.error(f"{len(people)} annotators and {len(answers)} labels.")
+        else:
+            structs = record.objects(field)
+            people, answers = [each.get(annotator) for each in structs], [each.get(label) for each in structs]
+        for person, answer in zip(people, answers, strict=True):
+            builder.annotation(person, answer)
     return builder.finish()
-
-
-def _pairs(record: Record, field: str, annotator: str, label: str) -> list[tuple[Any, Any]]:
-    """(annotator, label) of each annotation of a record."""
-    if not isinstance(record.get(field), dict):
-        return [(struct.get(annotator), struct.get(label)) for struct in record.objects(field)]
-    annotators, labels = record.object(field).values_of(annotator), record.object(field).values_of(label)
-    if len(annotators) != len(labels):
-        raise record.error(f"{len(annotators)} annotators and {len(labels)} labels.")
-    return list(zip(annotators, labels, strict=True))
 
 
 def _is_tokens(value: Any) -> bool:
@@ -100,9 +97,9 @@ def read_one_hot(export: Export) -> LongTable:
     if not options.wants_annotations:
         return without_rows(columns, {}, source)
     others = [name for name in table.column_names if name not in (UNCLEAR_COLUMN, *names.values())]
-    listed_labels = options.label.split(",") if options.label else None
-    flags = {name: mask for name in listed_labels or others if (mask := _flags(export, name)) is not None}
-    if len(flags) < max(2, len(listed_labels or ())):
+    labels = options.label.split(",") if options.label else others
+    flags = {name: mask for name in labels if (mask := _flags(export, name)) is not None}
+    if len(flags) < (len(labels) if options.label else 2):
         raise source.error(f"`label` must list two columns of 0 and 1 or more of: {listed(others)}.")
     ratings = np.stack(list(flags.values()), axis=1)
     answers = pa.array(list(flags), pa.large_string()).take(pa.array(np.nonzero(ratings)[1]))

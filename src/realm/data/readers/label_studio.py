@@ -43,18 +43,18 @@ def read(export: Export) -> LongTable:
     control = export.pick("label", controls) if export.options.wants_annotations or controls else ""
     text = export.pick_text(datas, exclude=(PRIORITY, ASK))
     for task, data, history in zip(tasks, datas, histories, strict=True):
-        truths = [_answers(annotation, control) for annotation in history if _is_truth(annotation)]
+        counted = [each for each in history if not (each.get("was_cancelled") or each.get("skipped"))]
+        truths = [_answers(each, control) for each in counted if each.get("ground_truth") is True]
         gold = [answers[0] for answers in truths if len(answers) == 1]
         known = {"gold": gold[-1]} if gold else {}
         builder.item(task.row, data, item=task.value("id"), text=data.value(text), **known)
-        for annotation in history:
-            if _is_cancelled(annotation):
+        for each in history:
+            if each not in counted:
                 builder.drop(CANCELLED)
-            elif _is_truth(annotation):
+            elif each.get("ground_truth") is True:
                 builder.drop(GROUND_TRUTH)
             else:
-                annotator = _annotator(annotation.get("completed_by"))
-                builder.annotation(annotator, _answers(annotation, control), **_times(annotation))
+                builder.annotation(_annotator(each.get("completed_by")), _answers(each, control), **_times(each))
     return builder.finish(repeats="last")
 
 
@@ -88,14 +88,6 @@ def _values(result: Record) -> list[Any] | None:
 def _answers(annotation: Record, control: str) -> list[Any]:
     results = [result for result in annotation.objects("result") if str(result.get("from_name")) == control]
     return [value for result in results for value in _values(result) or ()]
-
-
-def _is_cancelled(annotation: Record) -> bool:
-    return bool(annotation.get("was_cancelled") or annotation.get("skipped"))
-
-
-def _is_truth(annotation: Record) -> bool:
-    return annotation.get("ground_truth") is True and not _is_cancelled(annotation)
 
 
 def _annotator(completed_by: Any) -> Any:
