@@ -348,7 +348,9 @@ class OneModel:
         from realm.crowd.model import AnnotatorModel
 
         self.crowd, self.annotations = table.crowd, table.crowd.annotations()
-        self.model = AnnotatorModel(self.annotations, kind=table.crowd.kind, features=table.features)
+        self.model = AnnotatorModel(self.annotations, kind=table.crowd.kind)
+        if table.features is not None:
+            self.model.use_features(table.features)
         self.model.fit(waits=True)
 
     def sums(self) -> Floats:

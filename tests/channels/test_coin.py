@@ -75,7 +75,7 @@ def test_chance_is_of_the_tasks_own_items() -> None:
 def test_with_two_options_something_must_say_which_labelling_is_true(anchor, tiny_model, tmp_path) -> None:
     table = crowd(20, labels=2)
     with pytest.raises(RealmError, match=r"swapping the labels explains.*`use_gold`, `experts` or `prior`"):
-        trainer(tiny_model("bert"), table, tmp_path, channel=CoinChannel.from_annotations(table))
+        trainer(tiny_model("bert"), table, tmp_path, channel=CoinChannel.from_annotations(table)).train()
     if anchor == "prior":
         frame = trainer(tiny_model("bert"), table, tmp_path, max_steps=1).expertise()
         trainer(tiny_model("bert"), table, tmp_path, channel=CoinChannel.from_annotations(table), prior=frame)

@@ -78,20 +78,6 @@ def test_the_truth_is_integrated_out(options: int) -> None:
     assert integrate.quad(density, 0, found.quantile(0.2)[0])[0] / total == pytest.approx(0.2, abs=0.01)
 
 
-def test_pools_are_averaged_over_by_what_all_annotators_say_of_them() -> None:
-    """Nine who are 80% right draw the tenth, of whom little is known, to themselves: more so if they are alike."""
-    alike = np.repeat([[40.0, 10.0]], 9, axis=0)
-    apart = np.array([[50.0 * a, 50.0 * (1 - a)] for a in np.linspace(0.6, 1.0, 9)])
-    few = np.array([[1.0, 2.0]])
-    means = []
-    for others in (alike, apart):
-        counts = np.zeros((10, accuracy.NODES))
-        counts[:, -1], counts[:, 0] = np.concatenate([others, few]).T
-        none = np.full(10, np.nan)
-        means.append(accuracy_posterior(counts, 2, 0.5, np.zeros(10, int), none, none).mean[9])
-    assert 0.5 < means[1] < means[0] < 0.82
-
-
 def test_the_histogram_keeps_every_p_and_adds_up_over_shards() -> None:
     rng = np.random.default_rng(0)
     right, annotator, weight = rng.random(500), rng.integers(0, 4, 500), rng.uniform(0.5, 2, 500)

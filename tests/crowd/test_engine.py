@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from realm.crowd import engine
 from realm.crowd.engine import (
-    EXPERT,
     PRIORS,
     LabelTable,
     Pool,
@@ -108,15 +106,6 @@ def test_held_class_shares_are_held() -> None:
 # -------------------------------------------------------------------- the M-step
 
 
-def test_the_rows_of_an_expert_sum_to_one_and_stay_where_they_are() -> None:
-    table, priors = small(1), PRIORS["confusion"]
-    pool = replace(Pool.of(table, priors), experts=np.arange(5) == 0)
-    fitted = fit(table, priors, pool, table.vote_shares, max_iter=9)
-    assert fitted.parameters.skill[0] == EXPERT
-    np.testing.assert_allclose(confusions(table, fitted, priors).sum(axis=2), 1, atol=1e-9)
-    assert (np.diag(confusions(table, fitted, priors)[0]) > 0.99).all()
-
-
 # -------------------------------------------------------------------- EM
 
 
@@ -184,11 +173,3 @@ def test_a_weight_of_two_is_a_label_given_twice(seed: int) -> None:
 
 
 # -------------------------------------------------------------------- kappa, and the table itself
-
-
-def test_kappa_is_large_where_annotators_label_shares_differ_by_chance_alone() -> None:
-    rng = np.random.default_rng(0)
-    truth = rng.integers(0, 2, 600)
-    alike = drawn(1, truth, np.repeat(coins([0.8], 2), 8, axis=0), 4)
-    apart = drawn(1, truth, mixtures(np.full(8, 0.3), np.array([[0.95, 0.05], [0.05, 0.95]] * 4)), 4)
-    assert engine.concentration(alike) > 100 and engine.concentration(apart) < 10

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from realm.crowd.engine import PRIORS, log_softmax
+from realm.crowd.engine import log_softmax
 from realm.crowd.estimate import Estimate, estimate
 from realm.crowd.model import AnnotatorModel
 from realm.errors import RealmError
@@ -117,20 +117,6 @@ def test_items_with_fewer_options_never_get_a_label_that_they_do_not_have() -> N
 
 
 # -------------------------------------------------------------------- evidence and confusion matrices
-
-
-@pytest.mark.parametrize("name", PRIORS)
-def test_confusion_matrices_sum_to_one_with_labels_never_given(name: str) -> None:
-    crowd = simulate(1, annotators=6, labels_each=25, options=4)
-    made = crowd.annotations
-    model = AnnotatorModel(made, PRIORS[name], experts=["a5"]).fit()
-    annotator, label = (x.ravel() for x in np.meshgrid(np.arange(6), np.arange(4), indexing="ij"))
-    evidence = model.evidence_of(annotator, np.zeros(24, int), label, np.full(24, 4))
-    np.testing.assert_allclose(np.exp(evidence).reshape(6, 4, 4).sum(axis=1), 1, atol=1e-9)
-    for who in range(6):
-        np.testing.assert_allclose(model.estimate().confusion(who, 0).sum(axis=1), 1, atol=1e-9)
-    narrow = model.evidence_of(annotator, np.zeros(24, int), label, np.full(24, 2)).reshape(6, 4, 4)[:, :2, :2]
-    np.testing.assert_allclose(np.exp(narrow).sum(axis=1), 1, atol=1e-9, err_msg="given that it is one of two")
 
 
 # -------------------------------------------------------------------- what is known beforehand

@@ -112,13 +112,6 @@ def test_ties_fall_uniformly_at_random_by_seed() -> None:
 # -------------------------------------------------------------------- the vote
 
 
-def test_accuracy_is_against_the_labels_that_were_drawn() -> None:
-    items, annotators, labels = np.repeat(np.arange(2000), 2), np.tile([0, 1], 2000), np.tile([0, 1], 2000)
-    vote = MajorityVote(seed=3).fit(items, annotators, labels)
-    assert abs(vote.labels_.mean() - 0.5) < 0.05
-    assert vote.accuracy_[1] == vote.labels_.mean()
-
-
 # -------------------------------------------------------------------- EM
 
 
@@ -213,23 +206,3 @@ def test_annotators_with_habits_do_not_look_expert() -> None:
     assert model.habits_[:4, 1].min() > 0.9
     vote = MajorityVote().fit(items, annotators, labels)
     assert (model.labels_ == truth).mean() > (vote.labels_ == truth).mean() + 0.1
-
-
-def few_labels_each(seed: int, n_items: int, per_item: int, annotators: int, shares: list[float], alike: float):
-    """Annotators with a Beta(4, 2) expertise and habits around the shares of the labels."""
-    rng = np.random.default_rng(seed)
-    truth = rng.choice(len(shares), size=n_items, p=shares)
-    items = np.repeat(np.arange(n_items), per_item)
-    annotator = rng.integers(annotators, size=len(items))
-    beta, xi = rng.beta(4, 2, annotators), rng.dirichlet(alike * np.array(shares), annotators)
-    guess = (xi[annotator].cumsum(axis=1) < rng.random(len(items))[:, None]).sum(axis=1).clip(max=len(shares) - 1)
-    return items, annotator, np.where(rng.random(len(items)) < beta[annotator], truth[items], guess), truth
-
-
-@pytest.mark.parametrize(
-    ("shares", "per_item", "alike"), [([0.7, 0.3], 5, 5.0), ([0.6, 0.3, 0.1], 5, 5.0), ([0.9, 0.1], 3, 1.0)]
-)
-def test_thousands_of_annotators_with_few_labels_are_pooled_to_no_less_than_a_vote(shares, per_item, alike) -> None:
-    *arrays, truth = few_labels_each(0, 3000, per_item, 3000, shares, alike)
-    right = {type(model): (model.fit(*arrays).labels_ == truth).mean() for model in (Mace(), MajorityVote())}
-    assert right[Mace] >= right[MajorityVote] - 0.002

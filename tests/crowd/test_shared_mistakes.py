@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from realm.crowd.engine import log_softmax
 from realm.crowd.estimate import estimate
 from realm.crowd.model import AnnotatorModel
-from realm.crowd.shared_mistakes import EXPONENTS, KINDS, SharedMistakes, fit_exponent, forecast_labels
+from realm.crowd.shared_mistakes import KINDS, SharedMistakes
 
 from .crowds import coins, labelled, table
-from .label_tables import drawn, run
 
 
 def erring_together(seed: int, hard: float, n: int = 800, people: int = 8, options: int = 2):
@@ -48,26 +46,6 @@ def test_tau_is_below_one_for_annotators_who_err_together(seed: int) -> None:
     assert found.exponent[0] < 0.7
     confidence, right = found.posterior.max(axis=1), found.posterior.argmax(axis=1) == truth
     assert confidence.mean() - right.mean() < 0.1, "and confidence is not what independence would make it"
-
-
-def test_tau_is_what_plain_loops_choose() -> None:
-    table = drawn(
-        0, np.random.default_rng(0).integers(0, 3, 40), coins([0.9, 0.7, 0.5, 0.6], 3), chance=0.7, weighted=True
-    )
-    fitted = run(table, max_iter=5)
-    log_prior = np.log(fitted.class_shares)
-    logs = forecast_labels(table, fitted.parameters.evidence, log_prior)
-    evidence, several = fitted.parameters.evidence[table.cell], np.bincount(table.item, minlength=40) > 1
-    for column in (0, 12, 24):
-        expected = np.zeros(40)
-        for row in range(len(table.item)):
-            others = np.flatnonzero((table.item == table.item[row]) & (np.arange(len(table.item)) != row))
-            summed = EXPONENTS[column] * (table.weight[others, None] * evidence[others]).sum(axis=0)
-            prediction = np.exp(log_softmax(log_prior + summed)) @ np.exp(evidence[row])
-            expected[table.item[row]] += np.log(prediction)
-        np.testing.assert_allclose(logs[:, column], expected[several], atol=1e-9)
-    best = EXPONENTS[int(logs.sum(axis=0).argmax())]
-    assert fit_exponent([logs]) in (best, 1.0)
 
 
 # -------------------------------------------------------------------- e

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from realm.crowd.copies import PairAgreement
 from realm.crowd.engine import PRIORS, LabelTable, Pool, fit
 from realm.crowd.estimate import estimate
-from realm.crowd.pairs import PairAgreement
 from realm.crowd.starts import best_start
 
 from .crowds import coins, table

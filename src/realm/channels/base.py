@@ -79,10 +79,7 @@ class Channel(nn.Module, ABC):
 
     @abstractmethod
     def evidence(self, scores: ItemScores, observed: Observed) -> Tensor:
-        """log P(label | option k is true) of every annotation and option. (annotations, K)
-
-        K is the width of `scores.log_probs`. Values beyond an item's own options are of no account but must not be NaN.
-        """
+        """log P(label | option k is true), (annotations, K); beyond an item's options anything but NaN."""
 
     def forward(self, scores: ItemScores, observed: Observed) -> Tensor:
         """`evidence`, noting during training whose parameters it used."""

@@ -33,9 +33,15 @@ class CoinChannel(Channel):
     chance: Tensor
 
     def __init__(
-        self, annotators: int, tasks: int = 1, start: float = 0.0, shared_tasks: bool = False, *,
-        options: int, chance: npt.ArrayLike | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        annotators: int,
+        tasks: int = 1,
+        start: float = 0.0,
+        shared_tasks: bool = False,
+        *,
+        options: int,
+        chance: npt.ArrayLike | None = None,
+    ) -> None:
         super().__init__(annotators, tasks, shared_tasks)
         self.options = options
         shares = np.full(tasks, 1 / options) if chance is None else np.asarray(chance, dtype=np.float64)

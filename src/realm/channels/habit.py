@@ -39,9 +39,17 @@ class HabitChannel(UniformChannel):
     counts: Tensor | None
 
     def __init__(
-        self, annotators: int, tasks: int = 1, start: float = 0.0, shared_tasks: bool = False, *, options: int,
-        shares: npt.ArrayLike | None = None, counts: npt.ArrayLike | None = None, learn_habits: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        annotators: int,
+        tasks: int = 1,
+        start: float = 0.0,
+        shared_tasks: bool = False,
+        *,
+        options: int,
+        shares: npt.ArrayLike | None = None,
+        counts: npt.ArrayLike | None = None,
+        learn_habits: bool = True,
+    ) -> None:
         super().__init__(annotators, tasks, start, shared_tasks)
         self.learn_habits, self.options = learn_habits, options
         of_tasks = np.full((tasks, options), 1 / options) if shares is None else np.asarray(shares, dtype=np.float64)

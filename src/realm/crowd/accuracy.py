@@ -17,15 +17,10 @@ from realm.crowd.engine import EXPERT, LEAST, Bools, Floats, Ints, log_softmax
 from realm.crowd.shared_mistakes import SharedMistakes
 from realm.data import Annotations
 
-LEVEL = 0.95
-"""The customary 95% interval."""
-NODES, POINTS = 33, 256
-"""Nodes of the histogram of p and points of the grid of accuracies, both even in asin(sqrt(.)), where a proportion's
-uncertainty is the same everywhere: an interval from 10,000 labels still spans several points."""
-POOL_MEANS, POOL_WEIGHTS = 30, np.array([2.0, 3.0, 4.5, 7.0, 11.0, 18.0, 32.0, 64.0])
-"""Pools that are averaged over: means from chance to 1, worth 2 labels (uniform) to 64, even in their spread."""
-FITTED = 2000
-"""Annotators that the weights of the pools are computed from at most: more leave them where they are."""
+LEVEL = 0.95  # the customary 95% interval
+NODES, POINTS = 33, 256  # of p and of accuracies: an interval from 10,000 labels still spans several points
+POOL_MEANS, POOL_WEIGHTS = 30, np.array([2.0, 3.0, 4.5, 7.0, 11.0, 18.0, 32.0, 64.0])  # pools averaged over
+FITTED = 2000  # annotators that the weights of the pools are computed from at most: more leave them where they are
 
 
 def leave_one_out(log_prior: Floats, evidence: Floats, item: Ints, weight: Floats, own: Floats | None = None) -> Floats:

@@ -27,11 +27,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 METHODS = ("realm", *ESTIMATORS)
-LEAST_PAIRS = 100
-"""Pairs of labels on one item from which agreement at chance is said to be that: fewer could not show any."""
-LABELS_PER_ROW = 5.0
-"""Labels for each row of a confusion matrix below which Dawid-Skene loses to the vote: twenty annotators of .55 to .95
-at K = 5 get .85 with one label (the vote .99), .94 with two (.97), and are level from five on."""
+LEAST_PAIRS = 100  # pairs of labels on one item from which agreement at chance is said: fewer could not show any
+LABELS_PER_ROW = 5.0  # below, Dawid-Skene loses to the vote: .85 with one label a row (the vote .99), .94 with two
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +88,7 @@ def aggregate(
     | use_gold | hold items with gold to it, and judge the annotators by it too; without it gold is not looked at |
     | abstain | the label of those who did not say: an answer to `dawid-skene` and `mace`, no vote to `majority` |
     | kind | `people` or `models`, for `realm`: how often everybody may be wrong together, as for `estimate` |
-    | progress | called with how many iterations of EM are done |
+    | progress | called before and after |
 
     A table in which no item has a second annotation (or gold in its place) is refused.
 
@@ -119,11 +116,11 @@ def aggregate(
         )
     once = np.bincount(annotations.item_tasks, overlapping, minlength=len(annotations.tasks)) == 0
     never_true = _abstain_labels(annotations, method, abstain)
+    progress("aggregating", 0, 1)
     model = AnnotatorModel(annotations, gold=gold, kind=kind, find_copies=method == "realm")
     forecasts = []
     if method == "realm":
-        estimates = model.fit(progress=lambda done, total: progress("aggregating", done, total)).estimate()
-        progress("aggregating", 1, 1)
+        estimates = model.fit().estimate()
         posterior, labels = estimates.posterior, estimates.posterior.argmax(axis=1).astype(np.int32)
         accuracy, low, high = estimates.accuracy, estimates.low, estimates.high
         labels[(annotations.annotations_per_item == 0) & (model.known == UNKNOWN)] = UNKNOWN
@@ -133,7 +130,7 @@ def aggregate(
         for index, task in enumerate(model.tasks):
             if not len(task.rows):
                 continue
-            estimator = MajorityVote(seed) if once[index] else ESTIMATORS[method](seed, progress=progress)
+            estimator = MajorityVote(seed) if once[index] else ESTIMATORS[method](seed)
             estimator.fit_table(task.table, task.known, never_true[index])
             posterior[task.items, : task.table.n_options] = estimator.posterior_
             labels[task.items], accuracy[:, index] = estimator.labels_, estimator.accuracy_
@@ -147,6 +144,7 @@ def aggregate(
     posterior[settled] = np.arange(model.width) == model.known[settled, None]
     confidence = posterior[np.arange(len(labels)), np.maximum(labels, 0)]
     confidence[(labels == UNKNOWN) | (once[annotations.item_tasks] & ~settled)] = np.nan
+    progress("aggregating", 1, 1)
     warnings = _warnings(model, method, labels_per_item, once, fit_exponent(forecasts))
     return Aggregate(labels, confidence, posterior, _annotator_table(annotations, accuracy, low, high), warnings)
 

@@ -9,16 +9,11 @@ import numpy.typing as npt
 
 from realm.crowd.engine import Floats, LabelTable, standard_errors
 
-ASSIGNED_Z = 2.3
-"""Standard errors from which who was asked depends on the item: of 216 simulated tables with random assignment none is
-above 2.2, of those without 90% are from 500 items on; CEBaB 3 to 17, CivilComments and SentPolarity below 1."""
-ASSIGNED_Z_OF_LABELS = 5.0
-"""The same where the other labels of the item tell: of 96 simulated tables with random assignment none is above 2.8, of
-those without all are above 18; CEBaB 17 to 34, SentPolarity 0, negative where everybody labels everything."""
-PROBE_DIMS, PROBE_FOLDS, PROBE_SHRINKAGE = 64, 5, 5.0
-"""Principal components and folds of the ridge that predicts labels, and labels that the common shares are worth."""
-PROBE_VALUES = 1_000_000
-"""Annotations times options that the probe by other labels reads at most."""
+ASSIGNED_Z = 2.3  # of 216 simulated tables with random assignment none is above 2.2, of others 90%; CEBaB 3 to 17
+ASSIGNED_Z_OF_LABELS = 5.0  # of 96 such tables none is above 2.8, the others all above 18; CEBaB 17 to 34
+PROBE_DIMS, PROBE_FOLDS = 64, 5  # principal components and folds of the ridge that predicts labels
+PROBE_SHRINKAGE = 5.0  # labels that the common shares are worth
+PROBE_VALUES = 1_000_000  # annotations times options that the probe by other labels reads at most
 
 
 def assignment_z(features: npt.NDArray[Any], table: LabelTable) -> float:

@@ -1,4 +1,4 @@
-"""Annotators who copy from each other: found where independent annotators cannot explain who agrees with whom.
+"""Who agrees with whom, and who copies: found where independent annotators cannot explain the agreement of pairs.
 
 m copies that give an item the same label count 1/m each, in the fit, in training, in reports.
 
@@ -19,16 +19,75 @@ from scipy.special import ndtri
 from realm.crowd.engine import LEAST, PRIORS, Fit, Floats, Ints, LabelTable, Pool, fit, maximise, statistics
 from realm.crowd.starts import chosen_start
 
-LEAST_SHARED, LEAST_SAME = 10, 0.9
-"""Items that a pair must share, and the share of them on which copies agree at least."""
-Z = 3.0
-"""Standard errors by which a suspected pair agrees beyond what either shows elsewhere."""
-CHANCE = 1e-3
-"""How often a table of independent annotators may have a pair that agrees beyond what they explain, over all pairs."""
-COMPARED = 4000
-"""Other pairs, at most, whose agreement the two accounts are compared by."""
-STEPS = 20
-"""EM iterations on all annotations from the start that was chosen."""
+MOST_ANNOTATORS = 1000  # annotators (those with most labels) whose pairs are compared: a million pairs
+LEAST_COMMON = 5  # items that a pair must share to be compared
+TOTAL_Z = 3.0  # standard errors of all pairs' agreement, from which labels tell something of each other
+STRUCTURE = 1.15  # or the largest eigenvalue of z over that of chance: guessers up to 1.1, 4 experts of 20 1.2 to 1.6
+LEAST_SHARED, LEAST_SAME = 10, 0.9  # items that a pair must share, and the share of them on which copies agree
+Z = 3.0  # standard errors by which a suspected pair agrees beyond what either shows elsewhere
+CHANCE = 1e-3  # how often a table of independent annotators may have a pair that agrees beyond what they explain
+COMPARED = 4000  # other pairs, at most, whose agreement the two accounts are compared by
+STEPS = 20  # EM iterations on all annotations from the start that was chosen
+
+
+class PairAgreement:
+    """How often the annotators with most labels agree, pair by pair, and how often they would by their label shares.
+
+    | attribute | shape | meaning |
+    |---|---|---|
+    | annotators | (n,) | the annotators compared |
+    | shared, same, expected | (n, n) | items in common, labels in common, and those by chance; 0 on the diagonal |
+    """
+
+    def __init__(self, table: LabelTable) -> None:
+        given = table.label_counts
+        counts = given.sum(axis=1)
+        order = np.argsort(-counts, kind="stable")[:MOST_ANNOTATORS]
+        self.annotators: Ints = np.sort(order[counts[order] >= LEAST_COMMON])
+        rows = np.flatnonzero(np.isin(table.annotator, self.annotators))
+        who, n = np.searchsorted(self.annotators, table.annotator[rows]), len(self.annotators)
+        item, label = table.item[rows].astype(np.int64), table.label[rows]
+
+        def in_common(column: Ints, size: int) -> Floats:
+            entries = sparse.csr_array((np.ones(len(rows)), (who, column)), shape=(n, size))
+            common = np.asarray((entries @ entries.T).toarray(), np.float64)
+            np.fill_diagonal(common, 0.0)
+            return common
+
+        self.shared = in_common(item, table.n_items)
+        self.same = in_common(item * table.n_options + label, table.n_items * table.n_options)
+        shares = given[self.annotators] / counts[self.annotators, None]
+        self.expected = self.shared * (shares @ shares.T)
+        self._rate = self.expected / np.maximum(self.shared, 1)
+        self._variance = self.shared * self._rate * (1 - self._rate)
+
+    @property
+    def z(self) -> Floats:
+        """How many standard errors each pair agrees beyond chance; -inf where they share too few items. (n, n)"""
+        z = (self.same - self.expected) / np.sqrt(np.maximum(self._variance, LEAST))
+        return np.where(self.shared >= LEAST_COMMON, z, -np.inf)
+
+    @property
+    def beyond_chance(self) -> bool:
+        """Whether annotators' labels tell anything of each other: agreement, or disagreement, beyond chance."""
+        spread = np.sqrt(max(float(self._variance.sum()) / 2, LEAST))
+        if (self.same - self.expected).sum() / 2 / spread > TOTAL_Z:
+            return True
+        if len(self.annotators) < 2:
+            return False
+        z = np.where(self.shared >= LEAST_COMMON, self.z, 0.0)  # inverted annotators disagree beyond chance
+        return bool(np.linalg.eigvalsh(z)[-1] / (2 * np.sqrt(len(z))) > STRUCTURE)
+
+    def rank_one(self) -> Floats:
+        """Skills from the rank-one part of the excess agreement, the largest 1. Shape (n,)"""
+        excess = (self.same - self.expected) / np.maximum(self.shared, 1) / np.maximum(1 - self._rate, LEAST)
+        weight = np.where(self.shared >= LEAST_COMMON, self.shared, 0.0)
+        skill = np.full(len(excess), 0.5)
+        for _ in range(50):
+            skill = np.clip((weight * excess) @ skill / np.maximum(weight @ skill**2, LEAST), 0.0, 1.0)
+            if not skill.any():
+                break
+        return np.asarray(skill / max(skill.max(initial=0.0), LEAST))
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,8 @@ from realm.errors import RealmError
 if TYPE_CHECKING:
     import pandas as pd
 
-NORMAL_95 = 1.96
-"""An equal-tailed 95% interval is about this many standard deviations to either side."""
-LEAST_SD = 1e-3
-"""A Beta distribution needs a spread: an interval of three decimals says no more than this."""
+NORMAL_95 = 1.96  # an equal-tailed 95% interval is about this many standard deviations to either side
+LEAST_SD = 1e-3  # A Beta distribution needs a spread: an interval of three decimals says no more than this
 
 
 def expert_rows(annotations: Annotations, names: Sequence[str]) -> list[int]:

@@ -12,7 +12,6 @@ Skene's model, MACE, one coin and the rest are the same engine with other `Prior
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -23,34 +22,23 @@ from scipy import sparse
 from scipy.special import gammaln
 
 if TYPE_CHECKING:
-    from realm.crowd.pairs import PairAgreement
+    from realm.crowd.copies import PairAgreement
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer[Any]]
 Bools = npt.NDArray[np.bool_]
 Number = TypeVar("Number", bound=Any)
 
-LEAST = 1e-12
-"""No label is taken to be impossible: the floor of probabilities before their logarithm."""
-INNER_STEPS = 5
-"""Fixed-point steps for b and xi within one M-step: they move by less than 1e-3 after these."""
-EMPTY = 1e-10
-"""Without a prior on rows, the expected labels that a cell has at least: a truth that an annotator never met leaves the
-labels they gave equally likely, as in crowd-kit."""
-EXPERT = 0.999
-"""The b at which an annotator named an expert is held: a slip of theirs is not an impossible event."""
-KAPPAS = np.geomspace(1.0, 1000.0, 25)
-"""Strengths considered for the prior on habits; 1000 means that annotators' label shares differ by chance alone."""
-POOL_START, POOL_START_WEIGHT = 0.7, 2.0
-"""The mean b of a pool before there is data, worth two annotators: simulated and real crowds lie at .5 to .9."""
-ROWS = 50.0
-"""Of 10, 50 and 200 the best on simulated worlds: one expert .410 and .524, permuted labels 98% -> 93% right at 200."""
-SHARED = 50.0
-"""Where everybody takes a class for another: labels right .70 without D, .80 with it; elsewhere within 1.4 points."""
-SKILL = 4.0
-"""Labels that the pool is worth: at 0.1 up to 1.6 points are lost, and log loss rises."""
-ONE_LABEL_MEAN = 0.8
-"""The pool's mean of b where items have one label each: its scale is not identified, and a learned one collapses."""
+LEAST = 1e-12  # no label is taken to be impossible: the floor of probabilities before their logarithm
+INNER_STEPS = 5  # fixed-point steps for b and xi within one M-step: they move by less than 1e-3 after these
+EMPTY = 1e-10  # expected labels of a cell without a prior on rows: a truth never met leaves the labels equally likely
+EXPERT = 0.999  # the b at which an annotator named an expert is held: a slip of theirs is not an impossible event
+KAPPAS = np.geomspace(1.0, 1000.0, 25)  # 1000: label shares differ by chance alone
+POOL_START, POOL_START_WEIGHT = 0.7, 2.0  # the mean b before there is data, worth two annotators: crowds have .5 to .9
+ROWS = 50.0  # of 10, 50 and 200 the best on simulated worlds: one expert .41 and .52, permuted labels .98 and .93
+SHARED = 50.0  # where everybody takes a class for another: labels right .70 without D, .80 with it; elsewhere as before
+SKILL = 4.0  # labels that the pool is worth: at 0.1 up to 1.6 points are lost, and log loss rises
+ONE_LABEL_MEAN = 0.8  # b where items have one label each: its scale is not identified, and a learned mean collapses
 INFINITE = float("inf")
 
 
@@ -87,9 +75,6 @@ PRIORS: dict[str, Priors] = {
 """The annotator model of each channel that has a closed form; `confusion` is the default."""
 
 
-# -------------------------------------------------------------------- the annotations of one task
-
-
 @dataclass(eq=False)
 class LabelTable:
     """The annotations of one task. A cell is a distinct (annotator, label): its annotations share evidence."""
@@ -108,8 +93,9 @@ class LabelTable:
 
     def __post_init__(self) -> None:
         key = self.annotator.astype(np.int64) * self.n_options + self.label
-        self.keys = keys = np.unique(key) if self.keys is None else self.keys
-        self.cell, n_cells = np.searchsorted(keys, key).astype(np.int32), len(keys)  # of each annotation
+        keys, cell = np.unique(key, return_inverse=True) if self.keys is None else (self.keys, None)
+        self.cell = (np.searchsorted(keys, key) if cell is None else cell).astype(np.int32)  # of each annotation
+        self.keys, n_cells = keys, len(keys)
         self.cell_annotator, self.cell_label = keys // self.n_options, keys % self.n_options
         self.weights = np.ones(len(self.item)) if self.weight is None else self.weight
         self.groups = np.zeros(self.n_annotators, dtype=np.int64) if self.group is None else self.group
@@ -128,7 +114,7 @@ class LabelTable:
     @cached_property
     def pairs(self) -> PairAgreement:
         """Who agrees with whom, pair by pair: starts, copies and warnings ask for it."""
-        from realm.crowd.pairs import PairAgreement  # which is made of a table
+        from realm.crowd.copies import PairAgreement  # which is made of a table
 
         return PairAgreement(self)
 
@@ -180,9 +166,6 @@ class LabelTable:
             option_counts=None if self.option_counts is None else self.option_counts[items],
             n_items=len(items),
         )
-
-
-# -------------------------------------------------------------------- parameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,9 +260,6 @@ def normalise(scores: Floats) -> float:
     for column in scores.T:
         column /= total
     return float(peak.sum() + np.log(total).sum())
-
-
-# -------------------------------------------------------------------- EM
 
 
 def statistics(table: LabelTable, posterior: Floats) -> Floats:
@@ -403,7 +383,6 @@ def fit(
     held_shares: Floats | None = None,
     max_iter: int = 100,
     tol: float = 1e-6,
-    progress: Callable[[int, int], None] | None = None,
 ) -> Fit:
     """The EM loop, from a posterior (items, options) or from an earlier `Fit`.
 
@@ -437,8 +416,6 @@ def fit(
         posterior[fixed] = -np.inf
         posterior[fixed, truth] = chosen
         log_likelihood = normalise(posterior)
-        if progress is not None:
-            progress(iteration, max_iter)
         change = log_likelihood - last if held_shares is None else abs(log_likelihood - last)  # an offset may lower it
         if tol and change < least_gain and iteration > 1:
             break

@@ -9,16 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from realm.crowd.accuracy import (
-    annotator_accuracies,
-    chance_of,
-    expertise_of,
-    leave_one_out,
-    lowest_expertise,
-    pairs_of,
-    relative_tasks,
-    sums_by,
-)
+from realm.crowd import accuracy as accuracies
+from realm.crowd.accuracy import chance_of, expertise_of, leave_one_out, pairs_of, relative_tasks, sums_by
 from realm.crowd.earlier import EarlierEstimates
 from realm.crowd.engine import LEAST, Bools, Floats, Ints, log_softmax
 from realm.crowd.shared_mistakes import SharedMistakes
@@ -105,8 +97,8 @@ class Estimate:
 
     def label_scores(self, annotations: Annotations) -> Floats:
         """tau times the weighted evidence of each item's labels. Shape (items, Kmax)"""
-        tau = self.exponent[annotations.item_tasks[annotations.item]]
-        return item_sums(self.evidence(annotations) * (tau * self.weight)[:, None], annotations)
+        weight = self.exponent[annotations.item_tasks[annotations.item]] * self.weight
+        return item_sums(self.evidence(annotations) * weight[:, None], annotations)
 
     def without_own(self, annotations: Annotations) -> Floats:
         """log P(truth | everything but the annotation itself and its copies). Shape (annotations, Kmax)"""
@@ -181,7 +173,7 @@ def estimate_from_evidence(
         posterior[items] = shared.posterior(apparent[items], counts[items])
         if not len(rows):
             continue
-        mean[:, task], low[:, task], high[:, task] = annotator_accuracies(
+        mean[:, task], low[:, task], high[:, task] = accuracies.annotator_accuracies(
             right[rows], annotator[rows], weight[rows], shared, float(counts[item[rows]].mean()), has_truth[item[rows]],
             annotations.annotator_groups, experts, earlier.mean[:, task], earlier.weight[:, task],
         )  # fmt: skip
@@ -189,7 +181,7 @@ def estimate_from_evidence(
         total = np.maximum(truths.sum(axis=1), LEAST)
         by_habit[:, task] = (truths * np.nan_to_num(habits[:, task])).sum(axis=1) / total
     posterior = np.where(has_truth[:, None], is_truth, posterior)
-    lowest = lowest_expertise(annotations).reshape(mean.shape)
+    lowest = accuracies.lowest_expertise(annotations).reshape(mean.shape)
     labelled = np.bincount(pairs_of(annotations), minlength=mean.size).reshape(mean.shape)
     keys, place, repeats = np.unique(
         pairs_of(annotations) * evidence.shape[1] + annotations.label, return_inverse=True, return_counts=True

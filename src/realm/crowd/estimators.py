@@ -15,10 +15,8 @@ from realm.crowd.engine import INFINITE, PRIORS, Fit, Floats, Ints, LabelTable, 
 from realm.crowd.starts import chosen_start, gold_posterior
 from realm.data.annotations import UNKNOWN, Annotations
 from realm.errors import RealmError
-from realm.progress import Progress, ignore_progress
 
-EQUAL = 1 - 1e-9
-"""Options within this factor of the best are tied: two sums of the same terms in another order differ by rounding."""
+EQUAL = 1 - 1e-9  # options within this factor of the best are tied: sums in another order differ by rounding
 
 
 class Aggregator:
@@ -42,10 +40,8 @@ class Aggregator:
     priors: ClassVar[Priors | None] = None
     takes_abstain: ClassVar[bool] = True
 
-    def __init__(
-        self, seed: int = 0, *, max_iter: int = 100, tol: float = 1e-6, progress: Progress = ignore_progress
-    ) -> None:
-        self.seed, self.max_iter, self.tol, self.progress = seed, max_iter, tol, progress
+    def __init__(self, seed: int = 0, *, max_iter: int = 100, tol: float = 1e-6) -> None:
+        self.seed, self.max_iter, self.tol = seed, max_iter, tol
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(seed={self.seed})"
@@ -61,15 +57,11 @@ class Aggregator:
         weight: npt.ArrayLike | None = None,
         abstain: int | None = None,
     ) -> Self:
-        """Aggregate the annotations.
+        """Aggregate annotations: integers from 0, in any order, (annotations,) each.
 
-        | argument | shape | meaning |
-        |---|---|---|
-        | items, annotators, labels | (annotations,) | integers from 0, in any order |
-        | n_options | | K; default: as many as occur |
-        | gold | (items,) | the true label where it is known, -1 elsewhere; those items are held to it |
-        | weight | (annotations,) | how much each annotation counts; default 1. Weight 2 is as good as two annotations |
-        | abstain | | the label of those who did not say: an answer like others, but never the truth |
+        `n_options` is K, by default as many as occur; `gold` (items,) the true label where it is known, -1 elsewhere,
+        which those items are held to; `weight` (annotations,) how much each counts; `abstain` the label of those who
+        did not say: an answer like others, but never the truth.
         """
         if isinstance(items, Annotations):
             raise RealmError("`items` is `Annotations`: give `aggregate(annotations, method)`, which fits every task.")
@@ -131,17 +123,13 @@ class Aggregator:
         starts = [self._start(table, known), *([gold_posterior(table, known)] if has_gold else [])]
         fits = [self._em(table, known, start, self.max_iter - 1, self.tol) for start in starts]
         best = max(fits, key=lambda each: each.log_likelihood)
-        self.progress("aggregating", self.max_iter, self.max_iter)  # often earlier than after the most iterations
         self.class_shares_, self.log_likelihood_ = best.class_shares, best.log_likelihood
         self.n_iter_, self.table_, self.parameters_ = best.iterations + 1, table, best.parameters
         return best.posterior
 
     def _em(self, table: LabelTable, known: Ints, start: Floats | Fit, max_iter: int = 100, tol: float = 1e-6) -> Fit:
         assert self.priors is not None
-        return fit(
-            table, self.priors, Pool.of(table, self.priors), start, known=known, max_iter=max_iter, tol=tol,
-            progress=lambda done, _: self.progress("aggregating", done, max_iter + 1),
-        )  # fmt: skip
+        return fit(table, self.priors, Pool.of(table, self.priors), start, known=known, max_iter=max_iter, tol=tol)
 
     def _start(self, table: LabelTable, known: Ints) -> Floats | Fit:
         return table.vote_shares

@@ -27,16 +27,12 @@ from realm.crowd.temperature import SD, fit_temperature
 from realm.data import Annotations
 from realm.errors import RealmError
 
-TEMPERATURE_SWEEPS = 30
-"""Sweeps of the fixed point of the temperature at most; it moves by less than 0.3% after ten as a rule."""
-FIT_STEPS, REPORT_STEPS = 20, 10
-"""EM steps after P was brought to a temperature, and those that bring a trained model of annotators to another P: it
-has moved little since the last update."""
-READS = 0.2
-"""The expertise from which an annotator's labels count in the temperature: a fifth of them is read off the item."""
+TEMPERATURE_SWEEPS = 30  # of the fixed point of the temperature: it moves by less than 0.3% after ten as a rule
+FIT_STEPS, REPORT_STEPS = 20, 10  # EM steps after P was brought to a temperature; to bring a trained model to another P
+READS = 0.2  # the expertise from which an annotator's labels count in the temperature: a fifth is read off the item
+# what a state holds of each task: of its parameters, its fit and itself
 PARAMETERS = ("skill", "habit", "shared", "evidence", "row_mass", "pool_mean")
 FITTED, OF_TASK = ("class_shares", "offset"), ("exponent", "held_pool", "label_offset", "held_shares", "bracket")
-"""What a state holds of each task: of its parameters, of its fit, and of itself."""
 
 
 class AnnotatorModel:
@@ -50,7 +46,6 @@ class AnnotatorModel:
     | experts | names of annotators who are held to be right |
     | earlier | an earlier table of annotators, in place of the pool for those it names |
     | kind | `people` or `models`: how often everybody may be wrong together; None: by tau |
-    | features | (items, d) of any kind: with one label per item they tell whether who was asked depends on the item |
     | find_copies | whether annotators who copy count once |
     """
 
@@ -63,7 +58,6 @@ class AnnotatorModel:
         experts: Sequence[str] = (),
         earlier: EarlierEstimates | None = None,
         kind: str | None = None,
-        features: npt.NDArray[Any] | None = None,
         find_copies: bool = True,
     ) -> None:
         if kind is not None and kind not in KINDS:
@@ -80,8 +74,6 @@ class AnnotatorModel:
         self.expert[expert_rows(annotations, experts)] = True
         self.earlier = EarlierEstimates.none(annotations) if earlier is None else earlier
         self.tasks = [self._task_model(task, priors, find_copies) for task in range(len(annotations.tasks))]
-        if features is not None:
-            self.use_features(features)
 
     def _task_model(self, task: int, priors: Priors, find_copies: bool) -> TaskModel:
         annotations = self.annotations
@@ -89,16 +81,11 @@ class AnnotatorModel:
         rows = np.flatnonzero(annotations.item_tasks[annotations.item] == task).astype(np.int32)
         options = annotations.option_counts[items].astype(np.int64)
         table = LabelTable(
-            np.searchsorted(items, annotations.item[rows]),
-            annotations.annotator[rows],
-            annotations.label[rows],
-            len(items),
-            annotations.n_annotators,
-            max(int(options.max(initial=2)), 2),
+            np.searchsorted(items, annotations.item[rows]), annotations.annotator[rows], annotations.label[rows],
+            len(items), annotations.n_annotators, max(int(options.max(initial=2)), 2),
             None if annotations.weight is None else annotations.weight[rows].astype(np.float64),
-            options,
-            annotations.annotator_groups,
-        )
+            options, annotations.annotator_groups,
+        )  # fmt: skip
         copies = find_task_copies(table) if find_copies else []
         if copies:
             table = replace(table, weight=copy_weights(table, copies) * table.weights)
@@ -122,15 +109,7 @@ class AnnotatorModel:
             if task.table.one_label_each and len(task.rows):
                 task.assigned = assignment_z(np.asarray(features)[task.items], task.table) > ASSIGNED_Z
 
-    # ---------------------------------------------------------------- fitting
-
-    def fit(
-        self,
-        log_probs: npt.ArrayLike | None = None,
-        progress: Callable[[int, int], None] | None = None,
-        *,
-        waits: bool = False,
-    ) -> AnnotatorModel:
+    def fit(self, log_probs: npt.ArrayLike | None = None, *, waits: bool = False) -> AnnotatorModel:
         """Fit from the beginning. `log_probs` (items, Kmax) is log P out of sample; None, or NaN rows: none.
 
         `waits`: a model will be trained, and `update` follows: where labels tell nothing of each other, everybody
@@ -138,7 +117,7 @@ class AnnotatorModel:
         """
         tasks = [(task, self._task_log_probs(log_probs, task)) for task in self.tasks]
         for task, log_prior in tasks:
-            task.start(log_prior, progress, waits=waits)
+            task.start(log_prior, waits)
         tasks = [(task, log_prior) for task, log_prior in tasks if len(task.fitted.posterior)]
         exponent = fit_exponent([task.forecasts(log_prior) for task, log_prior in tasks])
         for task, log_prior in tasks:
@@ -194,8 +173,6 @@ class AnnotatorModel:
         part[unknown] = np.nan
         return part
 
-    # ---------------------------------------------------------------- what training and reports take from it
-
     @property
     def exponent(self) -> Floats:
         """tau of each task. Shape (tasks,)"""
@@ -223,10 +200,7 @@ class AnnotatorModel:
         )
 
     def evidence_of(self, annotator: Ints, task: Ints, label: Ints, option_counts: Ints) -> Floats:
-        """log P(label | k) of any labels, given or never given before, of items with so many options.
-
-        Of an item with fewer options than its task, given that the label is one of these. (n,) each -> (n, Kmax)
-        """
+        """log P(label | k) of any labels, given that they are one of the item's options. (n,) each -> (n, Kmax)"""
         out = np.zeros((len(label), self.width))
         for index, model in enumerate(self.tasks):
             rows = np.flatnonzero(np.asarray(task) == index)
@@ -270,10 +244,7 @@ class AnnotatorModel:
         return self._of_items(lambda task: task.label_scores())
 
     def log_prior(self, log_probs: npt.ArrayLike | None = None) -> Floats:
-        """What is known of each item but for its labels: log P with the offsets, or the log class shares. (items, Kmax)
-
-        Not normalised; -inf beyond an item's options.
-        """
+        """What is known of items but for labels: log P with the offsets, or log class shares. (items, Kmax)"""
         return self._of_items(lambda task: task.log_prior(self._task_log_probs(log_probs, task)), -np.inf)
 
     def summary(self) -> dict[str, Floats]:
@@ -336,19 +307,9 @@ class AnnotatorModel:
         for index, task in enumerate(self.tasks):
             habits[:, index, : task.table.n_options] = task.fitted.parameters.habit
         return estimate_from_evidence(
-            self.annotations,
-            self.evidence(),
-            self.log_prior(log_probs),
-            weight=self.weight,
-            exponent=self.exponent,
-            known=self.known,
-            experts=self.expert,
-            earlier=self.earlier,
-            kind=self.kind,
-            habits=habits,
-        )
-
-    # ---------------------------------------------------------------- copies of it, and its state
+            self.annotations, self.evidence(), self.log_prior(log_probs), weight=self.weight, exponent=self.exponent,
+            known=self.known, experts=self.expert, earlier=self.earlier, kind=self.kind, habits=habits,
+        )  # fmt: skip
 
     def copy(self) -> AnnotatorModel:
         """The same model, to be fitted further while this one stays as it is."""

@@ -12,25 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import betaincinv
 
-from realm.crowd.engine import LEAST, Floats, Ints, LabelTable, log_softmax
+from realm.crowd.engine import LEAST, Floats, Ints, LabelTable, normalise
 
-EXPONENTS = np.geomspace(0.02, 1.0, 25)
-"""Values of tau that are compared, a fifth apart."""
-BEYOND_CHANCE = 1.64
-"""tau is 1 unless another foretells labels better by so many standard errors over items: one crowd in twenty."""
-SAMPLED = 10_000
-"""Items on which tau is fitted at most: its standard error is a hundredth then."""
-LEAST_SAMPLED = 1000
-"""Fewest items of the sample where there are many options, whose number multiplies the work."""
-HELD_BELOW = 0.5
-"""Annotators with a tau below this clearly err together, and class shares are held at the mean of their own: 24 judges
-of CivilComments 65.2 -> 69.3, no other table of eleven is concerned. Where annotators are said to be models they are
-held at any tau, which a few labels per item do not show: two to eight of these judges +.7 to +1.0, of LLMBar's -.6
-to +.1."""
-KINDS = {"people": (1.0, 19.0), "models": (2.0, 6.0)}
-"""The Beta prior on e, by kind of annotator. Of 18 crowds, people .006 to .15, panels of language models .16 to .57."""
-INTERVAL_LEVEL = 0.9
-"""The quantile of e that the lower end of an interval allows for: .11 for people, .45 for models."""
+EXPONENTS = np.geomspace(0.02, 1.0, 25)  # values of tau that are compared, a fifth apart
+BEYOND_CHANCE = 1.64  # standard errors by which another tau must foretell labels better: one crowd in twenty
+SAMPLED = 10_000  # items on which tau is fitted at most: its standard error is a hundredth then
+LEAST_SAMPLED = 1000  # fewest items of the sample where there are many options, whose number multiplies the work
+HELD_BELOW = 0.5  # tau from which class shares are held: 24 judges 65.2 -> 69.3, no other table of eleven has one
+KINDS = {"people": (1.0, 19.0), "models": (2.0, 6.0)}  # Beta prior on e; of 18 crowds .006 to .15, .16 to .57
+INTERVAL_LEVEL = 0.9  # the quantile of e that the lower end of an interval allows for: .11 for people, .45 for models
 
 
 def fit_exponent(forecasts: Sequence[Floats]) -> float:
@@ -64,8 +54,9 @@ def forecast_labels(table: LabelTable, evidence: Floats, log_prior: Floats) -> F
         outside = np.arange(table.n_options) >= table.option_counts[table.item][:, None]
     sums = []
     for exponent in EXPONENTS:
-        odds = np.exp(log_softmax(np.where(outside, -np.inf, exponent * others) + log_prior))
-        forecast = np.log(np.maximum((odds * likelihood).sum(axis=1), LEAST))
+        prediction = np.where(outside, -np.inf, exponent * others + log_prior)
+        normalise(prediction)
+        forecast = np.log(np.maximum(np.einsum("ak,ak->a", prediction, likelihood), LEAST))
         sums.append(np.bincount(table.item, forecast, minlength=len(several)))
     return np.stack(sums, axis=1)
 

@@ -13,21 +13,12 @@ import numpy as np
 
 from realm.crowd.engine import LEAST, Fit, Floats, Ints, LabelTable, log_softmax, mixture
 
-CHOOSING = 50_000
-"""Annotations on which the start is chosen at most; EM goes on from it on all."""
-PAIR_Z, PAIR_GAIN, RANK_GAIN = 5.0, 3.0, 10.0
-"""The pair that agrees most is tried from a z of 5, and taken if the log-likelihood rises by 3; the start from all
-pairs if by 10: no label of 18 real crowds changes by these, and two experts among 18 guessers are found."""
-BELIEF = 0.8
-"""How much of the start the believed pair has; the vote has the rest."""
-TRUST_KEPT = 0.5
-"""A start is refused where labels become right beyond chance half as often as under agreement, or less."""
-RENAMED = 0.7
-"""A start whose labels are those of agreement under other names, on this share of the items, is refused where it is
-less diagonal: a mirrored solution."""
-GOLD_POOL, GOLD_OWN = 10.0, 5.0
-"""Gold labels that "halfway between chance and certainty" is worth against everybody's, and the pool against one's own:
-two unlucky items with gold turn nothing."""
+CHOOSING = 50_000  # annotations on which the start is chosen at most; EM goes on from it on all
+PAIR_Z, PAIR_GAIN, RANK_GAIN = 5.0, 3.0, 10.0  # no label of 18 real crowds changes, 2 experts of 20 are found
+BELIEF = 0.8  # how much of the start the believed pair has; the vote has the rest
+TRUST_KEPT = 0.5  # a start is refused where labels become right beyond chance half as often as under agreement
+RENAMED = 0.7  # of the items: a start that renames the labels of so many is mirrored, if it is less diagonal
+GOLD_POOL, GOLD_OWN = 10.0, 5.0  # labels that the prior, and the pool, are worth: two unlucky gold items turn nothing
 
 
 def chosen_start(table: LabelTable, known: Ints, run: Callable[[LabelTable, Ints, Floats], Fit]) -> Fit:

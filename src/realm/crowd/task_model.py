@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,19 +29,11 @@ from realm.crowd.engine import (
 from realm.crowd.shared_mistakes import HELD_BELOW, forecast_labels
 from realm.crowd.starts import PAIR_GAIN, chosen_start
 
-ASSIGNED_SWEEPS = 10
-"""Turns of EM and of the annotators' class mixes from the fit by agreement: labels no longer change after these."""
-HOLDING_STEPS = 20
-"""Fixed-point steps of the offset that holds class shares: they are within 1e-3 after these."""
-PREDICTS_Z = 5.0
-"""Standard errors over items from which a model predicts labels. One expert among nine guessers, four labels each: with
-annotators fitted from the first step on 36% right after 12 epochs, held to the end 31%, until then 45%, the
-labels alone 31%; after 3 epochs 20, 25, 25 and 33%. Of 3 to 6 any is as good."""
-SUPPORT_Z = 3.0
-"""Standard errors over items by which P names the labels of one fit rather than another's: 3 and 5 did the same where P
-knows nothing, and a model right on 63% of 200 items reaches 3.7."""
-LEAST_LABELS = 5
-"""Labels from which an annotator's label shares count in the mean that class shares are held at."""
+ASSIGNED_SWEEPS = 10  # turns of EM and of class mixes from the fit by agreement: labels no longer change after these
+HOLDING_STEPS = 20  # fixed-point steps of the offset that holds class shares: they are within 1e-3 after these
+PREDICTS_Z = 5.0  # standard errors over items from which a model predicts labels: of 3 to 6 any is as good
+SUPPORT_Z = 3.0  # by which P names the labels of one fit rather than another: a model right on 63% of 200 items has 3.7
+LEAST_LABELS = 5  # labels from which an annotator's label shares count in the mean that class shares are held at
 
 
 @dataclass(eq=False)
@@ -78,8 +70,6 @@ class TaskModel:
         other.fitted = self.fitted
         return other
 
-    # ---------------------------------------------------------------- fitting
-
     def run(self, start: Floats | Fit, log_prior: Floats | None = None, **settings: Any) -> Fit:
         """EM from a posterior or from an earlier fit."""
         if self.bracket is not None:
@@ -87,9 +77,7 @@ class TaskModel:
         settings |= {"log_prior": log_prior, "known": self.known, "held_shares": self.held_shares}
         return fit(self.table, self.priors, self.pool, start, **settings)
 
-    def start(
-        self, log_prior: Floats | None, progress: Callable[[int, int], None] | None = None, *, waits: bool = False
-    ) -> None:
+    def start(self, log_prior: Floats | None, waits: bool = False) -> None:
         """Fit from the beginning: from log P (task items, options), or from agreement where it is None.
 
         Where agreement tells nothing, EM would end in a chance solution, below the vote: one step is taken from the
@@ -106,9 +94,9 @@ class TaskModel:
             return
         if log_prior is not None:
             informed = np.where(np.isnan(log_prior), np.log(self.table.label_shares), log_prior)
-            best = self.run(np.exp(log_softmax(informed)), log_prior, progress=progress)
+            best = self.run(np.exp(log_softmax(informed)), log_prior)
             if not self.sparse:
-                other = self.run(self._agreement_start(), log_prior, progress=progress)
+                other = self.run(self._agreement_start(), log_prior)
                 gain = best.log_likelihood - other.log_likelihood
                 doubted = agrees and not waits  # before training P is an opinion that was tested
                 takes = clearly_supported(gain, [self.support(log_prior, best, other)]) if doubted else gain > 0
@@ -117,28 +105,25 @@ class TaskModel:
         elif not (agrees or anchored):
             self.fitted = self.run(self.table.vote_shares, max_iter=1)
         else:
-            self.fitted = self.run(self._agreement_start(), progress=progress)
+            self.fitted = self.run(self._agreement_start())
         for _ in range(ASSIGNED_SWEEPS if self.assigned else 0):
             self._fit_bracket(self.fitted.posterior, self.fitted.class_shares)
             self.fitted = self.run(self.fitted, log_prior, max_iter=3, tol=0.0)
 
-    def _agreement_start(self) -> Floats | Fit:
-        """The posterior by agreement alone, from the best of three starts, on a sample where there are many items."""
-
-        def run(part: LabelTable, known: Ints, posterior: Floats) -> Fit:
-            return replace(self, table=part, known=known).run(posterior)
-
-        return chosen_start(self.table, self.known, run)
+    def _agreement_start(self) -> Fit:
+        """By agreement alone, from the best of three starts, on a sample where there are many items."""
+        return chosen_start(
+            self.table, self.known, lambda part, known, posterior: replace(self, table=part, known=known).run(posterior)
+        )
 
     def support(self, log_prior: Floats, one: Fit, other: Fit) -> Floats:
         """How much more log P gives to the labels of one fit than to those of another, by annotations alone. (n,)"""
+        table = self.table
         first, second = (
-            item_scores(self.table, each.parameters, item_log_prior(None, each.class_shares), self.priors).argmax(
-                axis=1
-            )
+            item_scores(table, each.parameters, item_log_prior(None, each.class_shares), self.priors).argmax(axis=1)
             for each in (one, other)
         )
-        rows = np.flatnonzero(self.table.labelled & ~np.isnan(log_prior[:, 0]) & (first != second))
+        rows = np.flatnonzero(table.labelled & ~np.isnan(log_prior[:, 0]) & (first != second))
         return np.asarray(log_prior[rows, first[rows]] - log_prior[rows, second[rows]])
 
     def forecasts(self, log_prior: Floats | None) -> Floats:
@@ -183,8 +168,6 @@ class TaskModel:
         kappa = self.pool.kappa if np.isfinite(self.pool.kappa) else 1000.0
         mix = (mix + kappa * shares) / (mix.sum(axis=1, keepdims=True) + kappa)
         self.bracket = np.log(np.maximum(mix, LEAST) / np.maximum(shares, LEAST))
-
-    # ---------------------------------------------------------------- what follows from it
 
     def item_bracket(self) -> Floats:
         """log pi_j / pi, summed over those who labelled the item; 0 for items without labels. (task items, options)"""

@@ -7,9 +7,7 @@ from scipy.optimize import minimize_scalar
 
 from realm.crowd.engine import Floats, log_softmax
 
-SD, HOTTEST = 0.5, 20.0
-"""log T ~ N(0, .5^2) on [1, 20]: a free temperature on 50 items is spurious, and below 1 a model that has learned the
-crowd's common mistakes would be made surer of them."""
+SD, HOTTEST = 0.5, 20.0  # log T ~ N(0, .5^2) on [1, 20]: below 1, common mistakes that P has learned would be surer
 
 
 def fit_temperature(log_probs: Floats, targets: Floats) -> float:
