@@ -13,7 +13,7 @@ BUDGETS = {
     "channels": 630,
     "scorers": 2_400,
     "models": 370,
-    "training": 2_610,
+    "training": 2_580,
     "runs": 1_230,
     "comparison": 1_490,
     "check": 410,
