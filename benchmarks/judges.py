@@ -106,8 +106,8 @@ def civilcomments(results: Path | None = None) -> Iterator[str]:
     accuracy = np.array([np.mean((table.label == table.gold[table.item])[table.annotator == j]) for j in range(24)])
     best = int(np.nanargmax(panel.estimate.accuracy[:, 0]))
     votes = float((aggregate(table.without_gold(), "majority").labels == table.gold).mean())
-    assert whole.measured is not None and part.measured is not None and panel.independence is not None
-    print(f"CivilComments: {panel.independence}.\n")
+    assert whole.measured is not None and part.measured is not None and panel.screens.independence is not None
+    print(f"CivilComments: {panel.screens.independence}.\n")
     print("| labels of the panel's own 3,498 comments | judges | expected | right |\n|---|---|---|---|")
     print(f"| majority of all judges | 24 | | {votes:.3f} |")
     print(f"| `realm judges`, the whole panel | {len(whole.members)} | {whole.expected:.3f} | {whole.measured:.3f} |")

@@ -46,7 +46,7 @@ def main() -> int:
         sizes = []
         for flags in ([], ["--pseudonymise"]):
             start, times = time.perf_counter(), os.times()
-            command = [sys.executable, "-c", "from realm.cli.main import main; main()", "report", str(run), *flags]
+            command = [sys.executable, "-m", "realm", "report", str(run), *flags]
             subprocess.run(command, check=True, capture_output=True)
             seconds, after = time.perf_counter() - start, os.times()
             busy = after.children_user + after.children_system - times.children_user - times.children_system

@@ -22,7 +22,6 @@ from realm.metrics import (
     evaluate,
     figures_by_label,
     macro_f1,
-    reliability,
 )
 from realm.scorers.scoring import Scores
 from tests.tiny import crowd
@@ -114,17 +113,6 @@ def test_the_matrix_of_very_many_labels_is_not_kept() -> None:
         assert (figures["confusion"] is not None) == kept and len(figures["labels"]) == width
 
 
-@given(st.lists(st.tuples(st.floats(0.01, 1), st.booleans()), min_size=1, max_size=60))
-def test_the_bins_add_up_to_the_items_and_to_the_calibration_error(pairs: list[tuple[float, bool]]) -> None:
-    confidence, right = (np.array(column) for column in zip(*pairs, strict=True))
-    bins = reliability(confidence, right)
-    assert sum(each["items"] for each in bins) == len(pairs)
-    assert sum(each["items"] * each["right"] for each in bins) == pytest.approx(right.sum())
-    gaps = sum(each["items"] * abs(each["right"] - each["confidence"]) for each in bins) / len(pairs)
-    assert calibration_error(confidence, right) == pytest.approx(gaps)
-    assert abs(right.mean() - confidence.mean()) <= gaps + 1e-9
-
-
 def test_the_base_rate_is_the_accuracy_of_the_most_frequent_label(scored) -> None:
     table, scores = scored
     metrics = evaluate(table, scores)
@@ -153,11 +141,3 @@ def test_several_tasks_have_figures_of_their_own_and_means_over_them(scored) -> 
     rates = [np.bincount(truth).max() for truth, _ in parts]
     assert metrics["base_rate"] == pytest.approx(sum(rates) / 50)
     assert metrics["tasks"]["one"]["base_rate"] == pytest.approx(rates[0] / len(parts[0][0]))
-
-
-def test_without_a_label_set_nothing_is_averaged_over_labels(scored) -> None:
-    table, scores = scored
-    items = replace(table.items, tasks=(Task("own", None),))
-    metrics = evaluate(replace(table, items=items), scores)
-    assert metrics["macro_f1"] is None and metrics["rarest_recall"] is None and metrics["base_rate"] > 0.25
-    assert metrics["by_position"] and len(metrics["labels"]) == 4

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from realm import METHODS
-from realm.comparison.cells import Cell
+from realm.comparison.results import Results
 from realm.comparison.significance import LEVEL, paired_bootstrap, paired_t_test
 from realm_lab.datasets import TITLES
 from realm_lab.specs import Spec, key_of, spec_rows
@@ -27,17 +27,8 @@ WORDS = {
 """What the paper calls things."""
 
 
-class Store(Protocol):
-    """Where finished cells are: `realm.comparison.results.Results`, or what is recorded in a repository."""
-
-    def frame(self, cells: Sequence[Cell]) -> pd.DataFrame:
-        """A row per finished cell: its id and metrics."""
-
-    def correct(self, ids: Sequence[str]) -> npt.NDArray[np.bool_] | None:
-        """Whether each test item was answered right, (cells, items); None where the cells have different items."""
-
-    def table(self, name: str, ids: Sequence[str]) -> pd.DataFrame:
-        """A table of these cells (`expertise`, `curve`, `answers`); empty where no cell has it."""
+Store = Results | Any
+"""Where finished cells are: `Results`, or `Recorded` with the same `frame`, `correct` and `table`."""
 
 
 def display(value: object) -> str:

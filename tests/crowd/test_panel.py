@@ -144,10 +144,3 @@ def test_costs_that_cannot_be(costs: dict[str, Any], message: str) -> None:
         Panel(judged([0.8, 0.7, 0.6]), costs=costs)
     with pytest.raises(RealmError, match=r"`within=1\.5`"):
         Panel(judged([0.8, 0.7, 0.6])).cheapest(1.5)
-
-
-def test_how_many_independent_judges_it_is_worth() -> None:
-    independent = Panel(judged([0.8] * 6, items=300)).screens.independence
-    assert independent is not None and independent.exponent == 1 and independent.effective == 6
-    assert str(independent) == "6 annotators per item are worth about 6 independent ones"
-    assert Panel(judged([0.8], items=300)).screens.independence is None

@@ -44,15 +44,6 @@ def test_gains_are_what_the_joint_distribution_of_truth_and_answer_gives(seed, k
             assert corrected[i] == pytest.approx(max(after - p[i].max(), 0.0), abs=1e-12)
 
 
-def test_a_perfect_annotator_tells_all_a_guesser_nothing_and_a_sure_label_stays():
-    perfect, guesser = mixtures([1.0, 0.0], np.full(4, 0.25))
-    assert information_gain(np.full((1, 4), 0.25), perfect)[0] == pytest.approx(2.0)
-    assert information_gain(np.full((1, 4), 0.25), guesser)[0] == pytest.approx(0.0, abs=1e-12)
-    shares, half = np.array([[0.9, 0.1]]), mixtures([0.5], [0.5, 0.5])[0]
-    assert correction_gain(shares, half)[0] == 0.0 and information_gain(shares, half)[0] > 0.05
-    assert correction_gain(shares, mixtures([1.0], [0.5, 0.5])[0])[0] == pytest.approx(0.1)
-
-
 def test_where_annotators_err_together_a_label_tells_less():
     made = table([0, 0, 1], [0, 1, 2], [0, 1, 0], n_items=2, n_annotators=3, options=2)
     flat = np.zeros((2, 2))

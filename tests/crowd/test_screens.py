@@ -53,12 +53,6 @@ def test_one_answer_always_is_no_finding_where_the_items_call_for_it(share: floa
         assert (noted(crowd(seed, share, constant=constant)) == "").all()
 
 
-def test_who_got_items_of_one_kind_only_is_not_noted() -> None:
-    made = labelled(3, np.repeat([0, 1], 150), coins([0.9] * 6, 2), 5)
-    keep = (made.annotator != 0) | ((made.item < 150) & (made.label == 0))
-    assert (noted(made.keep_annotations(keep)) == "").all()
-
-
 def test_each_task_is_looked_at_by_itself() -> None:
     one, two = crowd(0, constant=60), crowd(1)
     made = table(

@@ -15,23 +15,6 @@ from realm.crowd.verdicts import RELIABLE, VERDICTS, false_discoveries, right_by
 from .crowds import Floats, coins, known_estimate, labelled, mixed, mixtures, table
 
 
-def test_chance_is_what_always_giving_the_most_frequent_label_scores():
-    """90% negative by the posterior: whoever always says so is right 90% of the time, and no coin is meant."""
-    made = table(np.repeat(np.arange(10), 2), np.tile([0, 1], 10), [0] * 20, n_items=10, n_annotators=3, options=2)
-    posterior = np.tile([0.9, 0.1], (10, 1))
-    posterior[0] = [0.0, 1.0]
-    np.testing.assert_allclose(chance_of(made, posterior)[:2], 0.81)
-    assert np.isnan(chance_of(made, posterior)[2]), "no annotations"
-
-
-def test_chance_is_never_below_drawing_lots():
-    """Who got rare items only could still draw lots among the options."""
-    made = table([0, 1, 2, 3], [0, 0, 1, 1], [0, 0, 0, 0], n_items=4, n_annotators=2, options=4)
-    posterior = np.eye(4)[[0, 0, 1, 1]] * 0.97 + 0.0075
-    posterior[0] = [1.0, 0.0, 0.0, 0.0]
-    np.testing.assert_allclose(chance_of(made, posterior), [(1 + 0.9775) / 2, 0.25])
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_chance_agrees_with_one_annotator_at_a_time(seed):
     made = mixed(seed)

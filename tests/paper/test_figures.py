@@ -13,7 +13,7 @@ import pytest
 
 from realm.errors import RealmError
 from realm_lab import paper_figures
-from realm_lab.datasets import NAMES
+from realm_lab.datasets import SETS
 from tests.lab.test_specs import RATES
 
 GRIDS = {
@@ -81,7 +81,7 @@ def test_every_table_of_the_paper_is_there(figures: pd.DataFrame) -> None:
 
 def test_the_words_are_those_of_the_lab(figures: pd.DataFrame) -> None:
     assert set(figures["model"].dropna()) == {"small", "base", "large"}
-    known = {*NAMES, JOINT, "average", "all"}
+    known = {*SETS, JOINT, "average", "all"}
     assert set(figures["benchmark"].dropna()) <= known
     assert set(figures["method"].dropna()) == {"realm", "noisy", "majority", "dawid-skene", "oracle"}
     assert set(figures["regime"].dropna()) == {"sparse", "shared"}

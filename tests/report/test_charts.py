@@ -7,9 +7,9 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from realm.report.charts import Axis, Cell, Row, bars, interval_rows, line_chart, matrix, ranking
+from realm.report.charts import Axis, Cell, Row, interval_rows, line_chart, matrix, ranking
 from realm.report.escaping import clipped, coded, isolated, visible
-from realm.report.svg import MARKS, Picture, Plot, ticks
+from realm.report.svg import MARKS, Picture, ticks
 
 HIDDEN = "\u202e\u2066\u200b\u2028\x00\x1b\ufeff\U000e0041\ud800"
 
@@ -25,12 +25,6 @@ def test_ticks_are_round_and_inside(low: float, span: float, about: int) -> None
         assert np.allclose(steps, steps[0])
         digits = steps[0] / 10 ** math.floor(math.log10(steps[0]) + 1e-9)
         assert any(math.isclose(digits, factor, rel_tol=1e-3) for factor in (1, 2, 2.5, 5, 10))
-
-
-def test_a_flat_scale_does_not_divide_by_zero() -> None:
-    plot = Plot((100, 100), "t", "d", (1, 1), margins=(0, 0, 0, 0))
-    assert plot.x(1) == 50
-    assert ticks(3, 3) == [3] and ticks(0, math.inf) == [0]
 
 
 @given(st.text(), st.text())
@@ -109,17 +103,6 @@ def test_a_matrix_tells_empty_cells_from_bad_ones() -> None:
     assert figures == [("95%", "heat strong"), ("30%", "heat strong"), ("55%", "heat unsure")]
     opacity = [float(e.get("fill-opacity")) for e in drawn.iter("rect") if e.get("fill-opacity")]
     assert opacity[0] > opacity[1] > opacity[2]
-
-
-def test_bars_are_as_long_as_their_figures() -> None:
-    series = [("as given", np.array([0.25, 0.75])), ("cleaned", np.array([0.5, 0.5]))]
-    drawn = rows_of(bars("t", ["no", "yes"], series))
-    assert drawn.find("desc").text == "as given: no 25%, yes 75%; cleaned: no 50%, yes 50%"
-    lengths = {e.find("title").text: float(e.get("width")) for e in drawn.iter("rect")}
-    assert math.isclose(lengths["yes, as given: 75%"], 3 * lengths["no, as given: 25%"], abs_tol=0.2)
-    assert [e.text for e in drawn.iter("text") if e.get("class") == "figure"] == ["50%", "50%"], "of the last series"
-    counts = rows_of(bars("t", ["a"], [("", [1200])], "{:,.0f}".format))
-    assert counts.find("desc").text == "a 1,200"
 
 
 def test_curves_skip_what_is_not_finite_and_stay_small() -> None:

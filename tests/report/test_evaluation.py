@@ -45,11 +45,6 @@ def test_the_section_shows_accuracy_beside_the_figures_it_hides(tmp_path: Path) 
     assert f"macro F1 {test['macro_f1']:.3f}" in shown.text, "the card of the accuracy says it too"
 
 
-def test_a_run_without_a_test_has_no_section(tmp_path: Path) -> None:
-    shown = page(tmp_path / "run", None)
-    assert 'id="test"' not in shown.source and 'href="#test"' not in shown.source
-
-
 def test_figures_that_were_not_measured_are_absent_not_a_crash(tmp_path: Path) -> None:
     shown = page(tmp_path / "run", {"items": 40, "accuracy": 0.875, "log_loss": 0.31})
     assert "87.5%" in shown.text and "Confusion matrix" not in shown.text and "By label" not in shown.text

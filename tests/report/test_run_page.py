@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 from realm import files
-from realm.crowd.against_gold import estimate_against_gold
 from realm.crowd.estimate import estimate
 from realm.crowd.screens import Screens
 from realm.data import Annotations
@@ -73,11 +72,6 @@ def test_hostile_names_and_texts_are_text(hostile_run: Path, pseudonymise: bool)
     assert not re.search("[\x00-\x08\x0b-\x1f\u200e\u200f\u2028-\u202e\u2066-\u2069]", page.source)
     assert "⟨U+202E⟩" in page.text and "{{ 7 * 7 }}" in page.text
     assert "<b>Judge</b> ⟨U+202E⟩" in page.text
-
-
-def test_pages_are_closed_in(plain_run: Path, sparse_run: Path) -> None:
-    for run in (plain_run, sparse_run):
-        check_closed_in(page_of(run))
 
 
 def test_what_it_rests_on_is_said(plain_run: Path, sparse_run: Path, tmp_path: Path) -> None:
@@ -149,11 +143,6 @@ def test_writing_is_whole_repeatable_and_leaves_the_run_verified(
         write_report(plain_run, pseudonymise=True)
     assert path.read_bytes() == first
     assert not list(plain_run.glob(".report*"))
-
-
-def test_a_folder_is_no_output(plain_run: Path, tmp_path: Path) -> None:
-    with pytest.raises(RealmError, match="name a file"):
-        write_report(plain_run, output=tmp_path)
 
 
 def test_five_thousand_annotators_and_a_hundred_thousand_items_stay_small() -> None:
@@ -230,16 +219,6 @@ def test_gold_of_a_table_is_a_check_and_used_only_if_asked_for(tmp_path: Path) -
     assert "Gold was used" in Page(render(used)).text
     with pytest.raises(RealmError, match="needs gold labels"):
         read_table(table, tmp_path / "t.csv", use_gold=True)
-
-
-def test_the_check_against_gold_of_all_right_has_an_interval(plain_run: Path) -> None:
-    data = read_run(plain_run)
-    gold = np.where(np.arange(150) < 40, data.labels, -1).astype(np.int32)
-    against = estimate_against_gold(replace(data.annotations, gold=gold), data.estimate)
-    assert (
-        "40 of 40 cleaned labels are right, 100% (95% interval 91–100%)"
-        in Page(write_report(plain_run, output=plain_run.parent / "gold.html", against_gold=against).read_text()).text
-    )
 
 
 def test_one_label_per_item_is_refused(tmp_path: Path) -> None:

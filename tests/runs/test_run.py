@@ -109,16 +109,6 @@ def trained_log_probs(run: Run, texts: list[str]) -> np.ndarray:
     return score(scorer, scorer.encode(Items.from_texts(texts, run.tasks))).log_probs
 
 
-def test_every_row_is_answered_in_order_whatever_holds_the_texts(run: Run) -> None:
-    texts = ["a green tree", "a green tree", "the old boat"]
-    answers = run.predict(texts)
-    for same in (pd.Series(texts), np.array(texts), iter(texts), tuple(texts)):
-        pd.testing.assert_frame_equal(run.predict(same), answers)
-    for more in ({}, {"item": ["x", "x", "x"]}):
-        table = run.predict(pd.DataFrame({"text": texts, **more}))
-        assert table["probabilities"].tolist() == answers["probabilities"].tolist()
-
-
 @pytest.mark.parametrize(
     ("items", "arguments", "message"),
     [
@@ -163,19 +153,6 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Run:
     trained = trainer(model, mixed_table(), folder / "run", write_run=True, max_steps=2, answers="letters")
     trained.train()
     return Run.open(trained.run)
-
-
-def test_tables_of_a_run_tell_its_tasks_apart(mixed: Run) -> None:
-    assert [(task.name, task.labels) for task in mixed.tasks] == [("fixed", ("no", "yes")), ("own", None)]
-    assert set(zip(mixed.expertise["annotator"], mixed.expertise["task"], strict=True)) == {
-        (annotator, task) for annotator in ("zoe", "007", "'x") for task in ("fixed", "own")
-    }
-    labels = mixed.labels
-    assert labels["task"].tolist() == ["fixed", "own"] * 3
-    for row in range(len(labels)):
-        assert labels["label"][row] in mixed.annotations.options_of(row)
-    queue = mixed.relabel(20)
-    assert set(queue["task"]) <= {"fixed", "own"} and "without annotations" not in set(queue["ask"])
 
 
 def test_a_run_of_several_tasks_answers_items_of_each(mixed: Run) -> None:
@@ -225,13 +202,6 @@ def test_labels_in_another_order_are_refused(run: Run, mixed: Run) -> None:
         run.evaluate(replace(run.annotations, gold=None))
 
 
-def test_relabel_spends_the_budget_on_those_with_a_price(written: Path) -> None:
-    run = Run.open(written)
-    queue = run.relabel(5)
-    assert len(queue) == 5 and queue["gain_bits"].idxmax() == 0
-    assert set(run.relabel(2, costs={"worker-1": 0.5})["ask"]) == {"worker-1"}
-
-
 # -------------------------------------------------------------------- files
 
 
@@ -240,10 +210,10 @@ def test_state_is_booleans_and_numbers(run: Run, tmp_path: Path) -> None:
     metrics = json.loads((run.folder / "metrics.json").read_text())
     assert config["gold_used"] is False and config["format"] == 2 and config["settings"]["use_gold"] is False
     assert metrics["out_of_fold"] is False and metrics["folds"] == 0 and metrics["temperature"] == 1.0
-    assert run.gold_used is False and run.out_of_fold is False
+    assert run.gold_used is False
     table, log_probs = crowd_of()
     folds = Run.open(write_run(tmp_path / "folds", table, log_probs, folds=5, gold_used=True))
-    assert folds.out_of_fold is True and folds.gold_used is True and folds.metrics["folds"] == 5
+    assert folds.metrics["out_of_fold"] is True and folds.gold_used is True and folds.metrics["folds"] == 5
     assert set(folds.expertise["probabilities"]) == {"out of fold (5 folds)"}
 
 

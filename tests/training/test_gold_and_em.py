@@ -203,7 +203,7 @@ def test_cross_fit_judges_items_by_models_that_did_not_see_them(tiny_model, tmp_
     made = trainer(tiny_model("bert"), table, tmp_path / "run", cross_fit=3, write_run=True, max_steps=4)
     made.train()
     run = Run.open(tmp_path / "run")
-    assert run.out_of_fold and run.metrics["folds"] == 3 and run.metrics["temperature"] > 0
+    assert run.metrics["out_of_fold"] and run.metrics["folds"] == 3 and run.metrics["temperature"] > 0
     plain = trainer(tiny_model("bert"), table, tmp_path / "plain", max_steps=4)
     plain.train()
     assert not np.allclose(run.log_probs, plain.scores().log_probs, equal_nan=True)

@@ -17,13 +17,8 @@ class CrowdLayerChannel(Channel):
 
     Not a mixture over the truth: the annotator's answer is computed from p as a whole. Its evidence is therefore the
     same for every option, E[a, k] = log softmax(W p)[y], and log sum_k P(k) exp E[a, k] is the layer's own
-    log-likelihood. It says nothing of an item's truth beyond p, so no posterior is made of it. A published method to
-    compare with; use `ConfusionChannel` instead for matrices that mean something.
-
-    | argument | meaning |
-    |---|---|
-    | annotators, tasks, shared_tasks | as for `Channel` |
-    | options | K, the most options of any item |
+    log-likelihood. It says nothing of an item's truth beyond p, so no posterior is made of it. `options` is K, the most
+    options of any item.
 
     Examples:
         >>> channel = CrowdLayerChannel(annotators=1, options=2)

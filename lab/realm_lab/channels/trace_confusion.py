@@ -23,17 +23,10 @@ class TraceConfusionChannel(Channel):
     R. Tanno, A. Saeedi, S. Sankaranarayanan, D. Alexander and N. Silberman (2019). Learning from noisy labels by
     regularized estimation of annotator confusion. CVPR 2019.
 
-    The loss has lambda times the trace of the annotators' matrices: of all matrices that explain the labels together
-    with the model, those with the least trace are wanted, which leaves the confident part to the model. Each annotation
-    carries the trace of its annotator, so that the penalty is the mean over annotations (the authors': over annotators,
-    the same where all label alike). A published method to compare with; use `ConfusionChannel` instead where there are
-    many options or few labels each.
-
-    | argument | meaning |
-    |---|---|
-    | annotators, tasks, shared_tasks | as for `Channel` |
-    | options | K, the most options of any item |
-    | trace_weight | lambda |
+    The loss has lambda (`trace_weight`) times the trace of the annotators' matrices: of all matrices that explain the
+    labels together with the model, those with the least trace are wanted, which leaves the confident part to the model.
+    Each annotation carries the trace of its annotator, so that the penalty is the mean over annotations (the authors':
+    over annotators, the same where all label alike). `options` is K, the most options of any item.
     """
 
     def __init__(

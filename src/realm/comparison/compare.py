@@ -76,23 +76,15 @@ class TableData:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of `compare`.
+    """The result of `compare`."""
 
-    | field | meaning |
-    |---|---|
-    | table | a row per method and seed: method, seed, accuracy and the other metrics |
-    | summary | a record per method: of every metric mean and std over seeds (`figures`), figures of every label |
-    | ranking | order, `best` (None where none may be called so) and contrasts; see `realm.comparison.significance` |
-    | warnings | of the trainings, each once |
-    """
-
-    table: pd.DataFrame
-    summary: list[dict[str, Any]]
+    table: pd.DataFrame  # a row per method and seed: method, seed, accuracy and the other metrics
+    summary: list[dict[str, Any]]  # of each method mean and std over seeds of every metric, and figures of every label
     regime: str
     seeds: int
     gold_read: bool
-    ranking: dict[str, Any]
-    warnings: list[str]
+    ranking: dict[str, Any]  # order, `best` (None where none may be called so), contrasts: `significance.ranking`
+    warnings: list[str]  # of the trainings, each once
 
     def __repr__(self) -> str:
         best = f"best: {self.ranking['best']}" if self.ranking["best"] else "no method is best on every figure"
@@ -165,10 +157,9 @@ def compare(
     """
     require_annotations(annotations, "annotations")
     require_test(test, "test")
-    methods = list(dict.fromkeys(methods or COMPARED))
-    use_gold = bool((settings or {}).get("use_gold"))
-    _check(annotations, test, methods, regime, seeds, settings or {})
-    cells = _cells(annotations, test, model, methods, seeds, regime, dict(settings or {}))
+    methods, settings = list(dict.fromkeys(methods or COMPARED)), dict(settings or {})
+    use_gold = bool(settings.get("use_gold"))
+    cells = _cells(annotations, test, model, methods, seeds, regime, settings)
     rows = gold_items(test)
     assert test.gold is not None
     items = ScoredItems(test.gold[rows].astype(np.int64), test.item_tasks[rows].astype(np.int64), test.tasks)
@@ -209,15 +200,16 @@ def rank_metric(rank_by: str | None, items: ScoredItems) -> Metric:
     return rankable[name]
 
 
-def _check(
+def _cells(
     annotations: Annotations,
     test: Annotations,
+    model: str,
     methods: list[str],
-    regime: str,
     seeds: int,
-    settings: Mapping[str, Any],
-) -> None:
-    """Refuse what can be refused before anything is trained."""
+    regime: str,
+    settings: dict[str, Any],
+) -> list[Cell]:
+    """A cell per method that applies and seed, after refusing what can be refused before anything is trained."""
     if unknown := [method for method in methods if method not in METHODS]:
         raise RealmError(f"`methods`: no such method: {', '.join(unknown)}. There are: {', '.join(METHODS)}.")
     if regime not in get_args(Regime):
@@ -226,52 +218,36 @@ def _check(
         raise RealmError(f"`seeds={seeds}`: must be 1 or more.")
     if reserved := sorted(RESERVED & set(settings)):
         raise RealmError(f"`settings`: a comparison sets {', '.join(reserved)} itself.")
-    gold = np.flatnonzero(_has_gold(annotations))
-    if settings.get("use_gold") and (leaked := int(shown_in(annotations.items.take(gold), test.items).sum())):
+    has_gold = np.zeros(annotations.n_items, dtype=bool) if annotations.gold is None else annotations.gold >= 0
+    known = annotations.items.take(np.flatnonzero(has_gold))
+    use_gold = bool(settings.get("use_gold"))
+    if use_gold and (leaked := int(shown_in(known, test.items).sum())):
         raise RealmError(
             f"`use_gold`: {leaked} of the items whose gold would be trained on are in the test table too. Remove "
             "them from it, or do not use gold."
         )
     check_test(annotations, test)
-    if not len(gold) and (oracles := [method for method in methods if METHODS[method].needs_gold]):
+    if not len(known) and (oracles := [method for method in methods if METHODS[method].needs_gold]):
         raise RealmError(
             f"`methods`: {oracles[0]} needs gold labels, and the table has none. Name the column with `gold`, or leave "
             f"{oracles[0]} out."
         )
+    counts, steps = annotations.annotations_per_item, int(settings.pop("max_steps", -1))
+    one_each = regime == "sparse" or int(counts.max(initial=0)) < 2
+    if steps < 0:  # those of `realm`'s epochs: other methods may have fewer items, or one label for several
+        from realm.training import RealmConfig
 
-
-def _has_gold(annotations: Annotations) -> Any:
-    return np.zeros(annotations.n_items, dtype=bool) if annotations.gold is None else annotations.gold >= 0
-
-
-def _cells(
-    annotations: Annotations, test: Annotations, model: str, methods: list[str], seeds: int, regime: str,
-    settings: dict[str, Any],
-) -> list[Cell]:  # fmt: skip
-    """A cell per method that applies and seed."""
-    use_gold = bool(settings.get("use_gold"))
-    one_each = regime == "sparse" or int(annotations.annotations_per_item.max(initial=0)) < 2
-    steps = int(settings.pop("max_steps", -1))
-    if steps < 0:
-        steps = _budget(annotations, use_gold, regime, settings)
+        config = RealmConfig("unused", **settings, use_cpu=True)
+        labels = np.minimum(counts, 1) if regime == "sparse" or config.batch_unit == "item" else counts
+        units = int(np.maximum(labels, has_gold & use_gold).sum())
+        steps = math.ceil(config.num_train_epochs * max(math.ceil(units / config.effective_batch_size), 1))
     data = {reads_gold: TableData(annotations, test, regime, reads_gold) for reads_gold in (False, True)}
     return [
         Cell(model, data[METHODS[method].needs_gold or use_gold], method, seed, steps, settings)
         for method in methods
         if not (METHODS[method].aggregator and one_each)
         for seed in range(seeds)
-    ]
-
-
-def _budget(annotations: Annotations, use_gold: bool, regime: str, settings: Mapping[str, Any]) -> int:
-    """The optimiser steps of `realm`'s epochs: other methods may have fewer items, or one label for several."""
-    from realm.training import RealmConfig
-
-    config = RealmConfig("unused", **settings, use_cpu=True)
-    counts = annotations.annotations_per_item
-    labels = np.minimum(counts, 1) if regime == "sparse" or config.batch_unit == "item" else counts
-    units = int(np.maximum(labels, _has_gold(annotations) & use_gold).sum())
-    return math.ceil(config.num_train_epochs * max(math.ceil(units / config.effective_batch_size), 1))
+    ]  # fmt: skip
 
 
 # -------------------------------------------------------------------- the folder

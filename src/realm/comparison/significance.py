@@ -110,18 +110,7 @@ class MethodResults:
 
 
 def ranking(methods: Mapping[str, MethodResults], items: ScoredItems, metric: Metric) -> dict[str, Any]:
-    """The methods in order, the best one if there is one, and every contrast. Plain values that JSON holds.
-
-    | entry | meaning |
-    |---|---|
-    | by | the metric that is ranked by |
-    | order | the methods, the best mean first |
-    | leader | the first of those that compete: one that is trained on gold does not |
-    | best | the leader, if it may be called so; None otherwise |
-    | reference | `realm`, or the leader where it is not among the methods: whom contrasts are taken from |
-    | contrasts | of the reference and of the leader with every other method, for every figure |
-    | label_contrasts | of the reference with every other method, the recall of every label |
-    """
+    """The methods in order, the best one if there is one, and every contrast. Plain values that JSON holds."""
     sign = -1 if metric.higher_is_better else 1
     order = sorted(methods, key=lambda name: sign * float(methods[name].metrics[metric.name].mean()))
     competing = [name for name in order if not METHODS[name].needs_gold] or order
@@ -144,11 +133,11 @@ def ranking(methods: Mapping[str, MethodResults], items: ScoredItems, metric: Me
     is_best = len(ahead) == len(competing) - 1 > 0 and not any(each["may_be_behind"] for each in mine)
     return {
         "by": metric.name,
-        "order": order,
-        "leader": leader,
+        "order": order,  # the best mean first
+        "leader": leader,  # the first of those that compete: one that is trained on gold does not
         "best": leader if is_best else None,
-        "reference": reference,
-        "contrasts": contrasts,
+        "reference": reference,  # `realm`, or the leader where it is not among the methods
+        "contrasts": contrasts,  # of the reference and of the leader with every other method, for every figure
         "label_contrasts": _label_contrasts(methods, reference, items),
     }
 

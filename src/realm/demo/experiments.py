@@ -54,11 +54,11 @@ QUICK = Size("minilm-l6", "auto", 480, 240, 60, second_items=160, second_steps=3
 
 @dataclass
 class ExperimentResult:
-    """Figures on the test messages by method and name, and each annotator's true and learned accuracy."""
+    """What the methods of an experiment have learned."""
 
     title: str
-    figures: dict[str, dict[str, float]] = field(default_factory=dict)
-    annotators: pd.DataFrame | None = None
+    figures: dict[str, dict[str, float]] = field(default_factory=dict)  # on the test messages, by method and name
+    annotators: pd.DataFrame | None = None  # true and learned accuracy of each
 
     @property
     def accuracy(self) -> dict[str, float]:

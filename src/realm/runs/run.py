@@ -93,10 +93,7 @@ class Run:
         return f"Run({str(self.folder)!r}: {self._about})"
 
     def _repr_html_(self) -> str:
-        test = self.metrics.get("test") or {}
-        figures = [f"{name} {test[name]:.3f}" for name in ("accuracy", "macro_f1", "base_rate") if test.get(name)]
-        facts = {"about": self._about, "labels and reliability rest on": self.probabilities}
-        facts |= {"test": ", ".join(figures), "findings": " ".join(self.findings)}
+        facts = {"about": self._about, "rests on": self.probabilities, "findings": " ".join(self.findings)}
         columns = ["annotator", "task", "accuracy", "low", "high", "annotations", "verdict"]
         return notebook_html(f"Run {self.folder}", facts, self.expertise[columns])
 
@@ -128,13 +125,8 @@ class Run:
         return bool(self.config["gold_used"])
 
     @property
-    def out_of_fold(self) -> bool:
-        """Whether `log_probs` come from models that had not seen the item."""
-        return bool(self.metrics["out_of_fold"])
-
-    @property
     def probabilities(self) -> str:
-        """What labels and reliability rest on, in words: the model out of fold or in-sample, or agreement alone."""
+        """What labels and reliability rest on: `out of fold (5 folds)` or `before each step`."""
         return str(self.metrics["probabilities"])
 
     @property
