@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,11 @@ def test_what_the_machine_refuses_is_no_bug(broken, realm_cli, error, message) -
 
 def test_ctrl_c_in_a_command(broken, realm_cli) -> None:
     broken(KeyboardInterrupt())
-    assert realm_cli("check", "t.csv") == (130, "", "stopped.\n")
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        assert realm_cli("check", "t.csv") == (130, "", "stopped.\n")
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_notes_and_logged_warnings_are_shown_once(realm_cli, monkeypatch) -> None:

@@ -8,18 +8,18 @@ import pytest
 
 SRC = Path(__file__).parents[2] / "src" / "realm"
 BUDGETS = {
-    "data": 4_940,
+    "data": 4_920,
     "crowd": 3_770,
     "channels": 630,
     "scorers": 2_400,
     "models": 370,
-    "training": 2_610,
+    "training": 2_580,
     "runs": 1_230,
     "comparison": 1_490,
     "check": 410,
     "report": 1_850,
-    "integrations": 580,
-    "cli": 2_530,
+    "integrations": 560,
+    "cli": 2_310,
     "demo": 220,
 }
 ROOT, WHOLE = 1_500, 31_800

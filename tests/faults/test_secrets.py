@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.forked import start
@@ -63,19 +61,3 @@ def test_no_secret_is_written_or_printed(spelled, tmp_path) -> None:
     assert len(kept) > (20 if spelled == "tilde" else 30)
     guilty = {str(path.relative_to(home)) for path in kept if WORD in path.read_bytes()}
     assert guilty == set()
-
-
-def test_what_was_written_is_used_by_another_who_has_it_elsewhere(tmp_path) -> None:
-    """A run names the model in the home folder by ~, and goes on by that name."""
-    home = tmp_path / "home"
-    home.mkdir()
-    crowd(30, per_item=2).to_pandas().to_csv(home / "labels.csv", index=False)
-    model = save_tiny(home / "model", "bert", layers=1, width=16)
-    words = ["train", str(home / "labels.csv"), "--steps", "4", "--batch-size", "8", "--save-steps", "2"]
-    words += ["--output", str(home / "run"), "--model"]
-    said = str(tmp_path / "said")
-    for spelled, more in ((model, []), ("~/model", ["--resume"]), (model, ["--resume"])):
-        process = start(run, [*words, spelled, *more], str(home), said)
-        process.join(180)
-        assert process.exitcode == 0, Path(said).read_text()
-    assert "model: ~/model\n" in (home / "run" / "config.yaml").read_text()

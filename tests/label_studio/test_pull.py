@@ -107,10 +107,6 @@ def test_imported_annotations_are_marked_as_ground_truth_and_may_be_read_as_anno
     assert pull(project).n_annotations == 1
 
 
-def test_a_project_without_anything_odd_has_an_empty_ledger(project) -> None:
-    assert pull(project).ledger.counts == {}
-
-
 def test_predictions_are_left_out_unless_asked_for_and_ours_always(fake, project) -> None:
     for number, task in fake.tasks.items():
         for version in ("judge-1", "realm:sentiment:monday@12345678"):
@@ -128,11 +124,6 @@ def test_labels_that_nobody_has_given_are_known(fake, project) -> None:
     assert pull(project).tasks[0].labels == ("negative", "positive")
     fake.tasks[10]["annotations"][0]["result"][0]["value"]["choices"] = ["old name"]
     assert pull(project).tasks[0].labels == ("old name", "positive")
-
-
-def test_annotators_whose_address_is_not_shown_go_by_their_number(fake, project) -> None:
-    del fake.users[2]
-    assert {name for _, name, _ in triples(pull(project))} == {"ann@example.org", "2", "cy@example.org"}
 
 
 # -------------------------------------------------------------------- pages, cuts and refusals
@@ -256,10 +247,6 @@ def test_what_is_no_key_is_refused_before_it_is_sent(fake, url, key) -> None:
     assert not fake.requests
 
 
-def test_a_key_with_a_line_break_at_its_end_is_a_key(url) -> None:
-    assert Project.open(Server(url, LEGACY_TOKEN + "\n"), 3).settings["title"] == "Reviews"
-
-
 def test_a_redirect_is_not_followed_with_the_key(fake, url) -> None:
     other = FakeLabelStudio()
     with serving(other) as elsewhere:
@@ -267,10 +254,6 @@ def test_a_redirect_is_not_followed_with_the_key(fake, url) -> None:
         with pytest.raises(RealmError, match=r"sends us on to 127.0.0.1.*`url`"):
             Project.open(Server(url, LEGACY_TOKEN), 3)
     assert not other.requests
-
-
-def test_a_server_shows_its_address_and_not_its_key(url) -> None:
-    assert repr(Server(url, LEGACY_TOKEN)) == f"Server('{url}')"
 
 
 # -------------------------------------------------------------------- what people get wrong
@@ -308,22 +291,6 @@ def test_a_wrong_project_is_named(url) -> None:
         Project.open(Server(url, REFRESH_TOKEN), 9)
 
 
-def test_another_server_than_label_studio_is_told(fake, url) -> None:
-    fake.faults = {("GET", 0): (200, {"Content-Type": "text/html"})}
-    with pytest.raises(RealmError, match=r"does not answer as Label Studio does. Is `url` right"):
-        Project.open(Server(url, LEGACY_TOKEN), 3)
-    fake.faults = {("GET", 1): (200, {})}
-    with pytest.raises(RealmError, match="does not answer as Label Studio does"):
-        Project.open(Server(url, LEGACY_TOKEN), 3)
-
-
-def test_no_right_to_it_is_told(fake, url) -> None:
-    fake.faults = {("GET", 0): (403, {})}
-    with pytest.raises(RealmError, match=r"/api/projects/3/: 403.*Use the key of a member") as refused:
-        Project.open(Server(url, LEGACY_TOKEN), 3)
-    assert "7f3a" not in str(refused.value), "the server's own words repeat the header"
-
-
 def test_a_wrong_or_missing_control_tag_is_named_with_those_there_are(fake, project, url) -> None:
     with pytest.raises(RealmError, match=r"which tag is the label.*Choices and Rating tags: sentiment"):
         pull(project, control="mood")
@@ -356,14 +323,6 @@ def test_a_project_without_tasks_or_annotations_is_told(fake, project) -> None:
         pull(project)
 
 
-def test_several_choices_are_refused_unless_told(fake, project) -> None:
-    fake.tasks[10]["annotations"][0]["result"][0]["value"]["choices"] = ["negative", "positive"]
-    with pytest.raises(RealmError, match=r'several answers.*`multi="first"`'):
-        pull(project)
-    assert pull(project, multi="first").n_annotations == 80
-    assert pull(project, multi="drop").n_annotations == 79
-
-
 # -------------------------------------------------------------------- the command
 
 
@@ -380,44 +339,11 @@ def test_the_command_writes_the_table_and_says_what_was_left_out(fake, url, real
     assert code == 2 and "--overwrite" in error
 
 
-@pytest.mark.parametrize(
-    ("flags", "says"),
-    [
-        (("--project", 9), "`project=9`: there is no such project"),
-        (("--project", 3, "--control", "mood"), "which tag is the label"),
-        (("--project", 3, "--text", "review"), '`text="review"`: there is no such field'),
-    ],
-)
-def test_a_mistake_ends_with_a_message_that_names_it(url, realm_cli, monkeypatch, tmp_path, flags, says) -> None:
-    monkeypatch.setenv("LABEL_STUDIO_API_KEY", REFRESH_TOKEN)
-    code, _, error = realm_cli("label-studio", "pull", "--url", url, *flags, "--output", tmp_path / "labels.csv")
-    assert code == 2 and says in " ".join(error.split()) and "Traceback" not in error
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_without_a_key_the_variable_is_named(url, realm_cli, monkeypatch, tmp_path) -> None:
     monkeypatch.delenv("LABEL_STUDIO_API_KEY", raising=False)
     words = ("label-studio", "pull", "--url", url, "--project", 3, "--output", tmp_path / "labels.csv")
     code, _, error = realm_cli(*words)
     assert code == 2 and "LABEL_STUDIO_API_KEY" in error
-
-
-def test_the_key_is_asked_for_where_somebody_can_answer(url, realm_cli, monkeypatch, tmp_path) -> None:
-    import typer
-
-    monkeypatch.delenv("LABEL_STUDIO_API_KEY", raising=False)
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-    asked = {}
-
-    def prompt(text: str, **how: Any) -> str:
-        asked.update(how)
-        return REFRESH_TOKEN
-
-    monkeypatch.setattr(typer, "prompt", prompt)
-    words = ("label-studio", "pull", "--url", url, "--project", 3, "--output", tmp_path / "labels.csv")
-    code, out, error = realm_cli(*words)
-    assert code == 0 and asked["hide_input"] is True
-    assert "7f3a" not in out + error
 
 
 def kept(folder: Path) -> str:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from realm.data import Annotations
 from realm.data.write import to_arrow
 from realm.errors import RealmError
 from realm.integrations.label_studio import Project, Server, pull, push
@@ -108,13 +107,6 @@ def test_what_the_project_shows_is_left_alone_unless_it_is_ours(fake, project, r
     project = Project.open(project.server, 3)
     push(project, tuesday)
     assert fake.settings["model_version"] == "judge-1"
-
-
-def test_the_queue_is_cleared_when_it_is_empty(fake, project, run) -> None:
-    push(project, run, run.relabel(QUEUED))
-    plan = push(project, run, None)
-    assert len(plan.queue_fields) == QUEUED and queue_of(fake) == []
-    assert all(set(task["data"]) == {"text"} for task in fake.tasks.values())
 
 
 def test_what_was_lost_or_doubled_is_mended(fake, project, run) -> None:
@@ -226,21 +218,6 @@ def test_a_pull_after_a_push_is_the_pull_before_it(project, run) -> None:
     assert to_arrow(after).equals(to_arrow(before)) and after.ledger.counts == {}
 
 
-def test_exports_of_a_pushed_project_are_read_as_before(fake, project, run, tmp_path) -> None:
-    push(project, run, run.relabel(40))
-    for task in fake.tasks.values():
-        task["data"]["review"] = task["data"].pop("text")
-    (tmp_path / "export.json").write_text(json.dumps(list(fake.tasks.values())))
-    assert Annotations.read(tmp_path / "export.json").texts.to_pylist()[0].startswith("review")
-    rows = [
-        {**task["data"], "id": number, "annotator": each["completed_by"], "annotation_id": each["id"], "lead_time": 1.0,
-         "created_at": "", "updated_at": "", "sentiment": each["result"][0]["value"]["choices"][0]}
-        for number, task in fake.tasks.items() for each in task["annotations"]
-    ]  # fmt: skip
-    (tmp_path / "min.json").write_text(json.dumps(rows))
-    assert Annotations.read(tmp_path / "min.json", text="review").n_annotations == 80
-
-
 # -------------------------------------------------------------------- what people get wrong
 
 
@@ -301,18 +278,6 @@ def test_costs_and_shares_decide_the_queue(fake, command, tmp_path) -> None:
     code, _, error = command("--budget", 6, "--costs", tmp_path / "costs.csv", "--most-each", 2)
     asked = [ask for _, ask, _ in queue_of(fake)]
     assert code == 0 and asked and max(asked.count(name) for name in asked) <= 2, error
-
-
-def test_that_annotators_see_the_predictions_is_said_where_it_matters(fake, command) -> None:
-    assert "prelabel" not in command("--budget", QUEUED)[2]
-    fake.settings["show_collab_predictions"] = True
-    assert "turn off Settings, Annotation, Use predictions to prelabel tasks" in command("--budget", QUEUED)[2]
-    assert "prelabel" not in command("--budget", 0)[2]
-
-
-def test_items_that_are_gone_are_said(fake, command) -> None:
-    del fake.tasks[10]
-    assert "1 items of the run are no task of the project any more: 10" in command()[2]
 
 
 def test_a_folder_that_is_no_run_is_refused_before_the_server_is_asked(fake, url, realm_cli, tmp_path) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from realm.cli.emit import beside, check_outputs, emit
-from realm.cli.flags import LabelsFiles, Overwrite, Raw, Seed, takes
+from realm.cli.flags import LabelsFiles, Output, Overwrite, Raw, Seed, takes
 from realm.cli.progress import progress_display
 from realm.cli.reading_flags import ReadingFlags
 from realm.cli.terminal import ROWS, note, note_ledger, show_frame
@@ -21,9 +20,7 @@ if TYPE_CHECKING:
 def aggregate(
     files: LabelsFiles,
     reading: ReadingFlags,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="CSV of the labels; NAME.annotators.csv has the annotators.")
-    ] = None,
+    output: Output = None,
     method: Annotated[
         str, typer.Option(metavar="TEXT", help="realm, majority, dawid-skene, one-coin or mace.")
     ] = "realm",
@@ -34,7 +31,10 @@ def aggregate(
     overwrite: Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print labels and annotators as JSON.")] = False,
 ) -> None:
-    """Estimate true labels and annotators' accuracies, without a model."""
+    """Estimate true labels and annotators' accuracies, without a model.
+
+    With --output, NAME.annotators.csv has the annotators.
+    """
     from realm.crowd.against_gold import aggregate_against_gold, gold_sentences
     from realm.crowd.aggregation import aggregate as aggregate_labels
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from realm.cli.emit import print_json, refuse_inside
+from realm.cli.emit import print_json, refuse_inside, to_json
 from realm.cli.flags import AsJson, LabelsFiles, takes
 from realm.cli.models import fetch_named_model
 from realm.cli.progress import logged_to, progress_display
@@ -30,13 +31,9 @@ def compare(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="Folder for the results.")],
     reading: ReadingFlags,
     training: TrainingFlags,
-    methods: Annotated[
-        str, typer.Option(metavar="TEXT", help="Comma separated; `realm check` lists those that apply.")
-    ] = ",".join(COMPARED),
+    methods: Annotated[str, typer.Option(metavar="TEXT", help="Comma separated.")] = ",".join(COMPARED),
     seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Number of seeds.")] = 3,
-    regime: Annotated[
-        str, typer.Option(metavar="TEXT", help="shared keeps all annotations, sparse one per item.", hidden=True)
-    ] = "shared",
+    regime: Annotated[str, typer.Option(metavar="TEXT", help="shared or sparse.", hidden=True)] = "shared",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Discard the results that are there.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -49,7 +46,6 @@ def compare(
     test_items = reading.read_test(test, annotations)
 
     from realm.comparison.compare import compare as compare_methods
-    from realm.comparison.results import read_summary
     from realm.report.comparison_page import comparison_page
     from realm.runs.folder import LOG
 
@@ -73,7 +69,7 @@ def compare(
             if warning not in annotations.ledger.warnings:  # said before training
                 note(f"warning: {warning}")
         comparison_page(output)
-    summary = read_summary(output)
+    summary = json.loads(to_json(comparison.as_dict()))
     if as_json:
         print_json(summary, indent=2)
         return
@@ -105,15 +101,13 @@ def _show(summary: dict[str, Any]) -> None:
     show_table(title, ["method", *(f"{m.name_in_text}{' %' * m.format.endswith('%')}" for m in metrics)], rows)
 
     reference = ranking["reference"]
-    contrasts = {(each["second"], each["figure"]): each for each in ranking["contrasts"] if each["first"] == reference}
-    compared = list(dict.fromkeys(figure for _, figure in contrasts))
-    rows = []
+    rows, words = [], dict[tuple[str, str], str]()
+    for each in (each for each in ranking["contrasts"] if each["first"] == reference):
+        difference = difference_in_words(each["figure"], each["difference"])
+        words[each["second"], each["figure"]] = f"{difference} {each['outcome'] or ''}"
+    compared = list(dict.fromkeys(figure for _, figure in words))
     for name in (name for name in ranking["order"] if name != reference):
-        differences = [contrasts.get((name, figure)) for figure in compared]
-        words = ["-" if each is None
-                 else f"{difference_in_words(each['figure'], each['difference'])} {each['outcome'] or ''}"
-                 for each in differences]  # fmt: skip
-        rows.append([name, *words])
+        rows.append([name, *(words.get((name, figure), "-") for figure in compared)])
     if rows:
         title = f"{reference} minus each method: ahead, behind, level or undecided"
         show_table(title, ["method", *(METRICS[figure].name_in_text for figure in compared)], rows)

@@ -12,10 +12,12 @@ import typer
 from realm.cli.emit import print_json
 from realm.cli.models import fetch_named_model
 from realm.cli.progress import progress_display
-from realm.cli.terminal import note, show_table
+from realm.cli.terminal import note, show_frame, show_table
 from realm.errors import RealmError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from realm.demo.experiments import Demo, ExperimentResult
 
 RECORD = "demo.json"
@@ -47,12 +49,7 @@ def demo(
         results = demo.run(_say if as_json else _show, progress)
         record["seconds"] = round(time.monotonic() - start)
         record["experiments"] = [
-            {
-                "title": result.title,
-                "figures": result.figures,
-                "annotators": [] if result.annotators is None else result.annotators.to_dict("records"),
-            }
-            for result in results
+            {"title": each.title, "figures": each.figures, "annotators": _records(each.annotators)} for each in results
         ]
         with writing(output, advice=""):
             write_json(output / RECORD, record)
@@ -65,6 +62,10 @@ Next, with labels of your own (text, annotator, label):
     realm check labels.csv
     realm train labels.csv --model {size.model} --output runs/mine
     realm report runs/mine""")
+
+
+def _records(table: pd.DataFrame | None) -> list[dict[Any, Any]]:
+    return [] if table is None else table.to_dict("records")
 
 
 def _check_folder(folder: Path) -> None:
@@ -80,23 +81,16 @@ def _check_folder(folder: Path) -> None:
 
 def _show(what: str, result: ExperimentResult) -> None:
     """The tables of an experiment, and a line for each method that is done."""
+    from realm.metrics import METRICS
+
     if what == "annotators" and result.annotators is not None:
-        annotators: Any = result.annotators.itertuples()
-        rows: list[Any] = [
-            (a.annotator, f"{a.true:.2f}", f"{a.learned:.2f}", f"{a.low:.2f} to {a.high:.2f}", a.verdict)
-            for a in annotators
-        ]
-        columns = ["annotator", "true", "learned", "95% interval", "verdict"]
-        show_table(f"How often each annotator is right, {result.title}", columns, rows)
+        show_frame(f"How often each annotator is right, {result.title}", result.annotators)
     elif what == "figures":
-        names = ("macro_f1", "rarest_recall", "log_loss")
-        rows = [
-            (method, f"{100 * figures['accuracy']:.1f}", *(f"{figures[name]:.3f}" for name in names))
-            for method, figures in result.figures.items()
-        ]
+        names = ("accuracy", "macro_f1", "rarest_recall", "log_loss")
+        rows = [(method, *(f"{figures[name]:.3f}" for name in names)) for method, figures in result.figures.items()]
         base = next(iter(result.figures.values()))["base_rate"]
         title = f"On new messages, {result.title} (always the most frequent answer: {100 * base:.1f}% right)"
-        show_table(title, ["method", "right %", "macro F1", "recall of the rarest", "log loss"], rows)
+        show_table(title, ["method", *(METRICS[name].name_in_text for name in names)], rows)
     else:
         _say(what, result)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import signal
 import sys
 from typing import NoReturn
 
@@ -61,6 +62,8 @@ def _message(error: Exception) -> tuple[str, int]:
 
 def _end(message: str, code: int) -> NoReturn:
     """Say how the command ended, unless nobody can read it any more, and end."""
+    if code == STOPPED:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C changes nothing
     with contextlib.suppress(OSError):
         import typer
 

@@ -27,6 +27,7 @@ RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for a script to read.", hidden=True)]
 Raw = Annotated[bool, typer.Option("--raw", help="Write cells that a spreadsheet would run as they are.", hidden=True)]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output if it exists.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="CSV to write.")]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of what is random.", hidden=True)]
 METAVARS = {"int": "N", "float": "N", "Path": "FILE"}
 """What stands for a value in the help, by type; TEXT for any other."""

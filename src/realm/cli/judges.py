@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from realm.cli.emit import beside, check_outputs, emit
-from realm.cli.flags import LabelsFiles, Overwrite, Raw, takes
+from realm.cli.flags import LabelsFiles, Output, Overwrite, Raw, takes
 from realm.cli.reading_flags import ReadingFlags
 from realm.cli.relabel import Costs, read_costs
 from realm.cli.terminal import ROWS, listed, note, note_ledger, show_frame, write_out
@@ -22,17 +21,11 @@ if TYPE_CHECKING:
 def judges(
     files: LabelsFiles,
     reading: ReadingFlags,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="CSV of the judges; NAME.humans.csv has items for a human.")
-    ] = None,
+    output: Output = None,
     costs: Costs = None,
-    humans: Annotated[int, typer.Option(metavar="N", min=0, help="Items to list for a human: the least sure.")] = 20,
-    expert: Annotated[
-        list[str] | None, typer.Option(metavar="TEXT", help="An expert, such as a person; may be repeated.")
-    ] = None,
-    within: Annotated[
-        float, typer.Option(metavar="N", help="How much less accurate than the whole panel a cheaper part may be.")
-    ] = 0.01,
+    humans: Annotated[int, typer.Option(metavar="N", min=0, help="Items to list for a human.")] = 20,
+    expert: Annotated[list[str] | None, typer.Option(metavar="TEXT", help="An expert; may be repeated.")] = None,
+    within: Annotated[float, typer.Option(metavar="N", help="Accuracy that a cheaper part may lack.")] = 0.01,
     use_gold: Annotated[bool, typer.Option("--use-gold", help="Judge by the items with gold.")] = False,
     raw: Raw = False,
     overwrite: Overwrite = False,
@@ -40,7 +33,8 @@ def judges(
 ) -> None:
     """Find the judges of a panel who are worth their price.
 
-    How accurate each is, what each adds, the cheapest part that does as well, and the items for a human.
+    How accurate each is, what each adds, the cheapest part that does as well, and the least sure items, for a human.
+    With --output, NAME.humans.csv has the items.
     """
     import numpy as np
     import pandas as pd

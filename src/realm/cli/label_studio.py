@@ -24,9 +24,7 @@ EXAMPLES = 5
 """Predictions and tasks that a dry run shows."""
 Url = Annotated[str, typer.Option("--url", help="Address of the server, such as https://labels.example.org.")]
 Number = Annotated[int, typer.Option("--project", metavar="N", help="Number of the project, as in its address.")]
-ControlTag = Annotated[
-    str | None, typer.Option("--control", help="Name of the tag with the label; needed where there are several.")
-]
+ControlTag = Annotated[str | None, typer.Option("--control", help="Name of the tag with the label, of several.")]
 TextField = Annotated[str | None, typer.Option("--text", help="Data field with the text.")]
 
 app = typer.Typer(
@@ -42,13 +40,8 @@ def pull(
     output: Annotated[Path, typer.Option("--output", "-o", help="Table to write: .parquet or .csv.")],
     control: ControlTag = None,
     text: TextField = None,
-    multi: Annotated[
-        Literal["first", "drop"] | None,
-        typer.Option(help="Of several choices in one annotation keep the first, or none."),
-    ] = None,
-    predictions: Annotated[
-        bool, typer.Option("--predictions", help="Also read predictions, as annotators named by model version.")
-    ] = False,
+    multi: Annotated[Literal["first", "drop"] | None, typer.Option(help="Of several choices in one answer.")] = None,
+    predictions: Annotated[bool, typer.Option("--predictions", help="Read predictions of models too.")] = False,
     overwrite: Overwrite = False,
 ) -> None:
     """Write the annotations of a Label Studio project as a table."""
@@ -70,12 +63,10 @@ def push(
     project: Number,
     control: ControlTag = None,
     text: TextField = None,
-    budget: Annotated[
-        float, typer.Option(metavar="N", min=0, help="Annotations to queue, or what they may cost; 0 queues nothing.")
-    ] = 100,
+    budget: Annotated[float, typer.Option(metavar="N", min=0, help="Annotations to queue, or their cost.")] = 100,
     costs: Costs = None,
     most_each: MostEach = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be written, and write nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be written.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write cleaned labels as predictions and the relabel queue as data fields.
@@ -97,16 +88,9 @@ def push(
         )
     if plan.gone:
         note(f"{len(plan.gone):,} items of the run are no task of the project any more: {listed(plan.gone)}")
-    figures = {
-        "model_version": plan.model_version,
-        "written": len(plan.create),
-        "unchanged": plan.unchanged,
-        "removed": len(plan.remove),
-        "replaced": plan.replaced,
-        "queued": plan.queue,
-        "tasks_changed": len(plan.queue_fields),
-        "items_gone": len(plan.gone),
-    }
+    figures = {"model_version": plan.model_version, "written": len(plan.create), "unchanged": plan.unchanged}
+    figures |= {"removed": len(plan.remove), "replaced": plan.replaced, "queued": plan.queue}
+    figures |= {"tasks_changed": len(plan.queue_fields), "items_gone": len(plan.gone)}
     if as_json:
         print_json(figures)
     elif dry_run:

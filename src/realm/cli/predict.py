@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from realm.cli.emit import check_outputs, to_json
-from realm.cli.flags import Overwrite, Raw, RunFolder, takes
+from realm.cli.flags import Output, Overwrite, Raw, RunFolder, takes
 from realm.cli.progress import progress_display
 from realm.cli.reading_flags import OF_ANNOTATIONS, OF_GOLD, ReadingFlags
 from realm.cli.terminal import note, show_frame, write_out
@@ -26,21 +26,17 @@ if TYPE_CHECKING:
 @takes(ReadingFlags, without=(*OF_ANNOTATIONS, *OF_GOLD))
 def predict(
     folder: RunFolder,
-    asked: Annotated[
-        list[str], typer.Argument(metavar="TABLE|TEXT...", help="Table of items to predict, or texts in quotes.")
-    ],
+    asked: Annotated[list[str], typer.Argument(metavar="TABLE|TEXT...", help="Table to predict, or texts in quotes.")],
     reading: ReadingFlags,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="CSV or .jsonl file. Default: the screen.")
-    ] = None,
+    output: Output = None,
     raw: Raw = False,
     overwrite: Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per row.")] = False,
 ) -> None:
     """Predict the labels of a table's rows, or of texts.
 
-    Each row of a table keeps its own columns. It is read by the column names of the training table; flags name others.
-    Of texts, --task is the name of their task, where the run has several.
+    Each row of a table keeps its own columns; --output names a .csv or a .jsonl. Columns are those of the training
+    table unless flags name others; of texts, --task names the task where the run has several.
     """
     import pandas as pd
 

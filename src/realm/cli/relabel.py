@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from realm.cli.emit import check_outputs, emit
-from realm.cli.flags import Overwrite, Raw, RunFolder
+from realm.cli.flags import Output, Overwrite, Raw, RunFolder
 from realm.cli.terminal import ROWS, listed, note, show_frame
 from realm.display import counted
 from realm.errors import RealmError
@@ -28,12 +28,10 @@ MostEach = Annotated[
 
 def relabel(
     folder: RunFolder,
-    budget: Annotated[
-        float, typer.Option(metavar="N", help="Annotations to ask for; with --costs, what they may cost in all.")
-    ] = 100,
+    budget: Annotated[float, typer.Option(metavar="N", help="Annotations to ask for, or what they may cost.")] = 100,
     costs: Costs = None,
     most_each: MostEach = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="CSV to write.")] = None,
+    output: Output = None,
     raw: Raw = False,
     overwrite: Overwrite = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print queue and workload as JSON.")] = False,
@@ -77,14 +75,15 @@ def read_costs(path: Path | None) -> dict[str, float] | None:
         raise RealmError(f"--costs: {path} cannot be read: {error}.") from None
     if not {"annotator", "cost"} <= set(frame.columns):
         raise RealmError(f"--costs: {path} needs the columns annotator and cost.")
-    prices = pd.to_numeric(frame["cost"], errors="coerce")
-    for row, (name, is_wrong, is_repeated) in enumerate(
-        zip(frame["annotator"], prices.isna(), frame["annotator"].duplicated(), strict=True), 1
-    ):
-        if is_wrong or is_repeated:
-            what = f"the cost of {name!r} is not a number" if is_wrong else f"a second price for {name!r}"
-            raise RealmError(f"--costs: {path}, row {row}: {what}.")
-    return dict(zip(frame["annotator"], prices.astype(float).tolist(), strict=True))
+    costs: dict[str, float] = {}
+    for row, (name, price) in enumerate(zip(frame["annotator"], frame["cost"], strict=True), 1):
+        if name in costs:
+            raise RealmError(f"--costs: {path}, row {row}: a second price for {name!r}.")
+        try:
+            costs[name] = float(price)
+        except ValueError:
+            raise RealmError(f"--costs: {path}, row {row}: the cost of {name!r} is not a number.") from None
+    return costs
 
 
 def _remarks(run: Run, queue: pd.DataFrame, budget: float, prices: dict[str, float] | None) -> list[str]:

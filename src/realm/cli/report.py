@@ -20,14 +20,9 @@ def report(
         list[Path], typer.Argument(metavar="PATH...", help="Folder of a run or comparison; or a table of annotations.")
     ],
     reading: ReadingFlags,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="File to write (RUN/report.html; of a table LABELS.report.html here)."),
-    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Page to write.")] = None,
     use_gold: Annotated[bool, typer.Option("--use-gold", help="Of a table: take its gold labels for true.")] = False,
-    pseudonymise: Annotated[
-        bool, typer.Option("--pseudonymise", help="Numbers in place of annotators' names.")
-    ] = False,
+    pseudonymise: Annotated[bool, typer.Option("--pseudonymise", help="Numbers in place of names.")] = False,
     overwrite: Overwrite = False,
 ) -> None:
     """Write a report that a manager can open in a browser.

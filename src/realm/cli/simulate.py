@@ -23,16 +23,9 @@ def simulate(
     file: Annotated[Path, typer.Argument(metavar="QUESTIONS", help="Table with text and gold.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Table to write: .csv or .parquet.")],
     reading: ReadingFlags,
-    pool: Annotated[
-        str,
-        typer.Option(metavar="TEXT", help="D1, D2, D3, graded:N, one-reliable:N, or accuracies such as 0.9,0.5,0.1."),
-    ] = "D1",
-    noise: Annotated[
-        str, typer.Option(metavar="TEXT", help="uniform, asymmetric, systematic or systematic-offset.")
-    ] = "uniform",
-    regime: Annotated[
-        str, typer.Option(metavar="TEXT", help="sparse: each item is labelled by one annotator; shared: by all.")
-    ] = "sparse",
+    pool: Annotated[str, typer.Option(metavar="TEXT", help="D1, D2, D3, graded:N, one-reliable:N, or 0.9,0.5.")] = "D1",
+    noise: Annotated[str, typer.Option(metavar="TEXT", help="uniform, asymmetric or systematic[-offset].")] = "uniform",
+    regime: Annotated[str, typer.Option(metavar="TEXT", help="sparse (one per item) or shared.")] = "sparse",
     per_item: Annotated[int | None, typer.Option(metavar="N", help="Annotators drawn for each item.")] = None,
     seed: Seed = 0,
     overwrite: Overwrite = False,
@@ -63,17 +56,11 @@ def annotators_table(annotations: Annotations, accuracies: Any) -> pd.DataFrame:
     from realm.comparison.simulation import implied_expertise, realised_accuracies
 
     realised = realised_accuracies(annotations)  # (annotators, tasks)
-    accuracy = np.asarray(accuracies, dtype=float)
-    tables = []
+    accuracy, tables = np.asarray(accuracies, dtype=float), []
     for index, task in enumerate(annotations.tasks):
         counts = annotations.option_counts[annotations.item_tasks == index]
-        columns = {
-            "annotator": annotations.annotators,
-            "task": task.name,
-            "accuracy": accuracy,
-            "realised": realised[:, index],
-            "implied expertise": implied_expertise(accuracy, 1 / np.mean(1 / counts) if len(counts) else np.nan),
-        }
-        tables.append(pd.DataFrame(columns))
+        implied = implied_expertise(accuracy, 1 / np.mean(1 / counts) if len(counts) else np.nan)
+        columns = {"annotator": annotations.annotators, "task": task.name, "accuracy": accuracy}
+        tables.append(pd.DataFrame({**columns, "realised": realised[:, index], "implied expertise": implied}))
     table = pd.concat(tables, ignore_index=True)
     return table if len(tables) > 1 else table.drop(columns="task")

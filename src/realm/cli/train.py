@@ -37,8 +37,7 @@ def train(
     training: TrainingFlags,
     test: Annotated[Path | None, typer.Option(metavar="FILE", help="Items with gold to test the model on.")] = None,
     gold_items: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Table of item, [task,] gold, in place of a gold column.", hidden=True),
+        Path | None, typer.Option(metavar="FILE", help="Table of item and gold.", hidden=True)
     ] = None,
     save_steps: Annotated[int, typer.Option(metavar="N", help="Write a checkpoint every n steps.", hidden=True)] = 0,
     eval_steps: Annotated[int, typer.Option(metavar="N", help="Also test every n steps.", hidden=True)] = 0,

@@ -77,8 +77,4 @@ class TrainingFlags(Settings):
             "gradient_accumulation_steps": self.batch_size // (micro * processes),
             "use_cpu": not (torch.cuda.is_available() or torch.backends.mps.is_available()),
         }
-        more = {**self.more, **more}
-        for kind in ("save", "eval"):
-            if f"{kind}_steps" in more:
-                more.setdefault(f"{kind}_strategy", "steps")
-        return RealmConfig(str(output), **{**settings, **more})
+        return RealmConfig(str(output), **{**settings, **self.more, **more})

@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Control", "Plan", "Project", "Server", "pull", "push"]
-OUR_VERSIONS = "realm:"
-"""What the `model_version` of every prediction that was pushed begins with."""
+OUR_VERSIONS = "realm:"  # what the `model_version` of every prediction that was pushed begins with
 DRAFT = "draft that was not submitted"
 WITHOUT_USER = "annotation of somebody whose account was deleted"
 CONTROLS = {"Choices": "choices", "Rating": "rating"}
@@ -58,10 +57,7 @@ SCORE_DIGITS, NAME_LENGTH = 6, 80
 
 @dataclass(frozen=True)
 class Control:
-    """A control tag that gives labels: its name, the tag it is about, the data field that tag shows, its labels.
-
-    `labels` is empty where every task lists its own (`<Choices value="$options">`), and for a rating.
-    """
+    """A tag that gives labels, the tag and the data field it is about, and its labels: none where tasks list theirs."""
 
     name: str
     kind: str
@@ -150,8 +146,7 @@ class Project:
         return page[0] if page and page[0]["id"] == number else None
 
     def _page(self, after: int, size: int) -> tuple[list[dict[str, Any]], int]:
-        """The first tasks behind number `after`, and how many there are. Addresses in data come as they were stored:
-        the address of one task (`/api/tasks/N/`) would give them resolved."""
+        """The first tasks behind number `after`, and how many there are. Addresses in data come as they were stored."""
         behind = {"filter": "filter:tasks:id", "operator": "greater", "value": after, "type": "Number"}
         query = json.dumps({"filters": {"conjunction": "and", "items": [behind]}, "ordering": ["tasks:id"]})
         options = {"project": self.number, "page_size": size, "fields": "all", "resolve_uri": "false", "query": query}
@@ -174,17 +169,13 @@ def pull(
 ) -> Annotations:
     """All annotations of a project, read as its export would be, with the ledger of what was left out or changed.
 
-    The labels are those of the control tag, whether somebody has given them or not.
-
     Args:
         project: where they are.
         control: the tag that gives the label; may be left out where there is one.
         text: the data field with the text; by default the one that the control tag is about.
         multi: several choices in one annotation: "first" keeps the first, "drop" none; by default they are refused.
-        ground_truth: whether annotations that are marked as ground truth are the items' gold, or annotations like any
-            other: Label Studio marks all annotations that are imported with a task, unless told otherwise.
-        predictions: also read predictions, each by an annotator of the name of its `model_version`; those that were
-            pushed from a run are never read.
+        ground_truth: what annotations marked as ground truth are; Label Studio marks all that are imported with a task.
+        predictions: also read predictions, by annotators of the name of their `model_version`, but for a run's own.
         progress: called with how many tasks have arrived.
     """
     chosen = project.control(control)
@@ -228,27 +219,14 @@ def pull(
 
 @dataclass(frozen=True)
 class Plan:
-    """What a push would write.
-
-    | field | meaning |
-    |---|---|
-    | model_version | the name of this run's predictions |
-    | create | predictions that are missing, as the API takes them |
-    | remove | ids of this run's predictions that are wrong or there twice |
-    | replaced | how many predictions each earlier run has, by its name |
-    | queue_fields | the data fields of tasks whose place in the queue changes, by their id; empty: they go |
-    | shown | whether the project is to show this run's predictions: it shows none yet, or an earlier run's |
-    | unchanged | how many predictions are there already |
-    | queue | how many tasks are in the queue |
-    | gone | items of the run that are no task of the project any more |
-    """
+    """What a push would write; `gone` are items of the run that are no task of the project any more."""
 
     model_version: str
-    create: list[dict[str, Any]] = field(default_factory=list)
-    remove: list[int] = field(default_factory=list)
-    replaced: dict[str, int] = field(default_factory=dict)
-    queue_fields: dict[int, dict[str, Any]] = field(default_factory=dict)
-    shown: bool = False
+    create: list[dict[str, Any]] = field(default_factory=list)  # predictions that are missing, as the API takes them
+    remove: list[int] = field(default_factory=list)  # ids of this run's predictions that are wrong or there twice
+    replaced: dict[str, int] = field(default_factory=dict)  # how many predictions each earlier run has
+    queue_fields: dict[int, dict[str, Any]] = field(default_factory=dict)  # by task; empty: the fields go
+    shown: bool = False  # whether the project is to show this run's predictions
     unchanged: int = 0
     queue: int = 0
     gone: list[str] = field(default_factory=list)
@@ -272,11 +250,10 @@ def push(
     """Write a run's labels as predictions and its queue as data fields; returns what was to be written.
 
     Args:
-        project: the project that the run's labels were pulled from: its items are the project's tasks.
+        project: the project that the run's labels were pulled from.
         run: whose labels are written.
         queue: what to label again, as `Run.relabel` gives it, the most urgent first; None or empty clears it.
-        control: the control tag of the predictions; may be left out where there is one.
-        text: the data field with the text; by default the one that the control tag is about.
+        control, text: as in `pull`.
         dry_run: write nothing.
         progress: called with how many requests are done.
     """

@@ -23,8 +23,7 @@ from urllib.parse import urlencode, urlsplit
 from realm.errors import RealmError
 
 logger = logging.getLogger(__name__)
-TIMEOUT = 120.0
-"""Seconds for one answer: a page of long tasks from a busy server takes many."""
+TIMEOUT = 120.0  # seconds for one answer: a page of long tasks from a busy server takes many
 PATIENCE, FIRST_PATIENCE = 300.0, 10.0
 """Seconds that a server may be away, while it is started again; the second of one that has not yet answered, whose
 address is probably wrong."""
@@ -32,8 +31,7 @@ FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
 """Seconds between tries: doubled from the first to the longest. A server that says how long is waited for so long."""
 SERVER_ERRORS = 6
 """Tries of what the server answers with an error of its own, which may be a mistake that no patience mends."""
-LONGEST_ANSWER = 200
-"""Characters of a server's answer that a message quotes."""
+LONGEST_ANSWER = 200  # characters that a message quotes
 
 
 class UnknownOutcome(Exception):

@@ -93,7 +93,8 @@ class Run:
         return f"Run({str(self.folder)!r}: {self._about})"
 
     def _repr_html_(self) -> str:
-        facts = {"about": self._about, "rests on": self.probabilities, "findings": " ".join(self.findings)}
+        facts = {"about": self._about, "labels and reliability rest on": self.probabilities}
+        facts |= {"findings": " ".join(self.findings)}
         columns = ["annotator", "task", "accuracy", "low", "high", "annotations", "verdict"]
         return notebook_html(f"Run {self.folder}", facts, self.expertise[columns])
 

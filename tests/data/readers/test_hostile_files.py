@@ -2,114 +2,23 @@
 
 from __future__ import annotations
 
-import copy
 import gzip
 import json
 import os
 import threading
-import zipfile
-from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from realm.check import examine
-from realm.data import Annotations, Items, Task
+from realm.data import Annotations, Task
 from realm.data.readers import read_items
 from realm.data.readers.streaming import stream_rows
 from realm.data.write import write_table
 from realm.errors import RealmError
 
 EXPORTS = Path(__file__).parents[2] / "fixtures" / "exports"
-NAMES = ["t.csv", "t.tsv", "t.json", "t.jsonl", "t.parquet", "t.csv.gz", "t", "all.jsonl"]
-SEEDS = [path.read_bytes() for path in sorted(EXPORTS.glob("*.[jc]s*"))]
-SEEDS.append(b'text,annotator,label,gold\na,w1,x,x\nb,w2,"y\nz",y\n"c ""q""",w1,1.0,\n')
-PER_TEST = settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
-
-
-def attempt(path: Path, read: Callable[..., Annotations] = Annotations.read, **flags: Any) -> Annotations | None:
-    try:
-        table = read(path, **flags)
-    except RealmError as error:
-        assert str(error)
-        return None
-    if table.n_annotations:
-        json.dumps(examine(table).as_dict())
-    return table
-
-
-@PER_TEST
-@given(name=st.sampled_from(NAMES), data=st.binary(max_size=200))
-def test_random_bytes(tmp_path: Path, name: str, data: bytes) -> None:
-    (tmp_path / name).write_bytes(data)
-    attempt(tmp_path / name)
-
-
-@PER_TEST
-@given(
-    seed=st.sampled_from(SEEDS),
-    name=st.sampled_from(NAMES),
-    cut=st.floats(0, 1),
-    at=st.floats(0, 1),
-    put=st.sampled_from(
-        [b"", b'"', b"\x00", b"\xff", b"\xef\xbb\xbf", b"\r", b",", b"}", b"]", b"\t", b"\n\n", b"\\ud800"]
-    ),
-)
-def test_cut_and_broken_files(tmp_path: Path, seed: bytes, name: str, cut: float, at: float, put: bytes) -> None:
-    place = int(at * len(seed))
-    broken = seed[:place] + put + seed[place:]
-    (tmp_path / name).write_bytes(broken[: int(cut * len(broken)) + 1])
-    attempt(tmp_path / name, multi="first", missing="drop")
-
-
-NODES: list[Any] = [
-    None, True, 0, -1, 1.5, float("nan"), 10**30, "", "x", "nan", "\ud800", "\x00", [], {}, [1, 2], ["a", None],
-    {"a": 1}, [{}], [[]], {"label": [1]}, {"choices": ["a"]},
-]  # fmt: skip
-DOCUMENTS = [json.loads(path.read_text()) for path in sorted(EXPORTS.glob("*.json"))]
-DOCUMENTS += [[json.loads(line) for line in path.read_text().splitlines()] for path in sorted(EXPORTS.glob("*.jsonl"))]
-DOCUMENTS += [
-    [{"text": "a", "_input_hash": 1, "answer": "accept", "_annotator_id": "d", "options": [{"id": 1}], "accept": [1]}],
-    [{"id": "1", "text": "t", "annotators": [{"label": 0, "annotator_id": 7}, {"label": 1, "annotator_id": 8}]}],
-    [{"id": "2", "text": "u", "annotators": {"label": [1, 0], "annotator_id": [7, 8]}}],
-    [{"text": "q", "annotators": "A1,A2", "annotations": {"A1": "0", "A2": "1"}}],
-    [{"id": 1, "text": "a", "label": ["x"]}, {"id": 2, "text": "b", "label": ["y"]}],
-    [{"id": 1, "text": "a", "annotations": [{"label": 7, "user": 1}, {"label": 8, "user": 2}]}],
-    [{"text": "a", "rater_id": 3, "example_very_unclear": False, "joy": 1, "anger": 0}],
-    [{"text": text, "options": ["x", "y"], "annotator": 1, "label": place} for place, text in enumerate("ab")],
-    [{"HITId": "h", "WorkerId": "w", "Input.text": "a", "Answer.x": "p", "AssignmentStatus": "Approved"}],
-    [{"INPUT:t": "a", "OUTPUT:r": "p", "GOLDEN:r": "", "ASSIGNMENT:worker_id": "w", "ASSIGNMENT:status": "APPROVED"}],
-]  # fmt: skip
-
-
-def places(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    inside = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
-    return [place for key, value in inside for place in [(*path, key), *places(value, (*path, key))]]
-
-
-@PER_TEST
-@given(data=st.data())
-def test_records_of_another_shape(tmp_path: Path, data: st.DataObject) -> None:
-    document = copy.deepcopy(data.draw(st.sampled_from(DOCUMENTS)))
-    for _ in range(data.draw(st.integers(1, 3))):
-        all_places = places(document)
-        if not all_places:
-            break
-        *path, last = data.draw(st.sampled_from(all_places))
-        node = document
-        for key in path:
-            node = node[key]
-        node[last] = copy.deepcopy(data.draw(st.sampled_from(NODES)))
-    (tmp_path / "ada.json").write_text(json.dumps(document))
-    multi = data.draw(st.sampled_from([None, "first", "drop"]))
-    attempt(tmp_path / "ada.json", multi=multi)
-    attempt(tmp_path / "ada.json", Annotations.read_test, multi=multi)
-    with suppress(RealmError):
-        Items.read(tmp_path / "ada.json", multi=multi)
 
 
 # ---------------------------------------------------------------- one by one, with what must be said
@@ -161,10 +70,6 @@ def test_a_line_of_ten_megabytes(tmp_path: Path, name: str) -> None:
     assert table.n_annotations == 2
 
 
-def test_a_header_of_megabytes(tmp_path: Path) -> None:
-    refused(tmp_path / "t.csv", b"x" * 3_000_000, "no rows|no column 'text'|cannot be read")
-
-
 def test_json_nested_too_deeply(tmp_path: Path) -> None:
     refused(tmp_path / "t.json", b"[" * 100_000 + b"]" * 100_000, "nested too deeply")
     refused(tmp_path / "t.jsonl", b'{"text":' * 100_000, "line 1: not readable JSON")
@@ -186,11 +91,6 @@ def test_records_that_are_none(tmp_path: Path) -> None:
         b'{"text": "\\ud800", "annotator": "w", "label": "x"}\n',
         "field 'text' cannot be read",
     )
-
-
-def test_a_file_of_another_kind(tmp_path: Path) -> None:
-    refused(tmp_path / "t.parquet", b"PAR1 but no more", "cannot be read.*parquet")
-    refused(tmp_path / "t.json", b"text,annotator,label\n", "not readable JSON")
 
 
 def test_look_alike_labels_stay_apart_and_are_told(tmp_path: Path) -> None:
@@ -238,11 +138,3 @@ def test_a_pipe(tmp_path: Path) -> None:
             assert len(read(path)) == 2
             writer.join()
             path.unlink()
-
-
-def test_a_spreadsheet_is_called_one(tmp_path: Path) -> None:
-    for name in ("book.xlsx", "book.csv", "book"):
-        with zipfile.ZipFile(tmp_path / name, "w") as archive:
-            archive.writestr("xl/workbook.xml", "<workbook/>")
-        with pytest.raises(RealmError, match=r"a spreadsheet.*CSV"):
-            Annotations.read(tmp_path / name)

@@ -80,14 +80,6 @@ def test_doccano_files_of_any_ending_are_read_alike(tmp_path: Path, name: str) -
 WHO = "text,who,label\na,ada,x\na,bob,y\nb,ada,y\nb,bob,y\n"
 
 
-def test_several_packed_tables_with_an_unknown_annotator_column_are_not_doccanos(tmp_path: Path) -> None:
-    rows = WHO.replace("text,", "id,text,", 1).replace("\na,", "\n1,a,").replace("\nb,", "\n2,b,")
-    path = pack(tmp_path / "t", [("one.csv", rows), ("two.csv", rows)])
-    with pytest.raises(RealmError, match=r"one\.csv: there is no column 'annotator'"):
-        Annotations.read(path)
-    assert Annotations.read(path, format="doccano").annotators == ("one", "two")
-
-
 def test_fields_beside_doccanos_own_are_named(tmp_path: Path) -> None:
     """They may be an annotator by another name: what was not read is said."""
     files = [("one.jsonl", lines("x", "y", who="ada")), ("two.jsonl", lines("y", "y", who="bob"))]
@@ -133,13 +125,6 @@ def test_gold_that_differs_beside_no_column_of_ids_is_counted(tmp_path: Path) ->
         assert sum(table.ledger.counts.values()) > 0
 
 
-def test_the_row_number_of_a_table_with_one_row_per_item_is_its_id(tmp_path: Path) -> None:
-    path = tmp_path / "test.csv"
-    pairs().drop_duplicates("pair").drop(columns=["annotator", "label"]).to_csv(path, index=False)
-    with pytest.raises(RealmError, match='`item="pair"`'):
-        Annotations.read_test(path)
-
-
 # ---------------------------------------------------------------- annotator and label swapped
 
 
@@ -168,17 +153,6 @@ def test_annotator_and_label_swapped_with_one_annotation_per_item() -> None:
     assert any("swapped" in warning for warning in swapped.ledger.warnings)
     right = Annotations.from_pandas(frame, annotator="worker", label="vote")
     assert not any("swapped" in warning for warning in right.ledger.warnings)
-
-
-def test_two_annotators_who_change_their_minds_are_not_swapped() -> None:
-    rows = [
-        {"text": f"t{n}", "annotator": who, "label": label}
-        for n in range(20)
-        for who in ("ada", "bob")
-        for label in ("x", "y", "z")
-    ]
-    table = Annotations.from_pandas(pd.DataFrame(rows))
-    assert table.n_annotations == 120
 
 
 def test_a_table_of_many_labels_by_few_annotators_is_read() -> None:

@@ -85,14 +85,6 @@ def test_any_cells_survive_the_cutting(texts, chunk_rows, quoting, tmp_path_fact
         assert items(stream_rows(path, tasks=tasks, chunk_rows=chunk_rows)) == expected
 
 
-def test_a_field_that_only_a_late_record_has_is_a_column_throughout(tmp_path) -> None:
-    path = tmp_path / "a.jsonl"
-    records = [{"text": f"t{i}"} for i in range(9)] + [{"text": "t9", "passage": "here"}]
-    path.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
-    whole = read_whole(path, tasks=TASKS[:1], context="passage")
-    assert items(stream_rows(path, tasks=TASKS[:1], context="passage", chunk_rows=4)) == items([whole])
-
-
 @pytest.mark.parametrize(
     "rows",
     [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import uuid
 from pathlib import Path
@@ -45,12 +44,6 @@ def test_every_container_gives_the_same_table(tmp_path: Path, name: str) -> None
     else:
         ROWS.to_csv(path, index=False, sep="\t" if "tsv" in name else ",")
     assert Annotations.read(path).to_pandas().equals(expected())
-
-
-@pytest.mark.parametrize("separator", [";", "\t"])
-def test_a_csv_with_another_separator(tmp_path: Path, separator: str) -> None:
-    ROWS.to_csv(tmp_path / "t.csv", index=False, sep=separator)
-    assert Annotations.read(tmp_path / "t.csv").to_pandas().equals(expected())
 
 
 def test_bom_and_crlf(tmp_path: Path) -> None:
@@ -106,11 +99,6 @@ def test_two_signatures_are_an_error_that_lists_them(tmp_path: Path) -> None:
     assert len(Items.read(tmp_path / "t.jsonl", format="label-studio")) == 1
 
 
-def test_columns_that_are_not_mapped_are_not_carried_along(tmp_path: Path) -> None:
-    ROWS.assign(email="a@example.org").to_csv(tmp_path / "t.csv", index=False)
-    assert "email" not in Annotations.read(tmp_path / "t.csv").to_pandas()
-
-
 def test_missing_file_empty_file_and_folder(tmp_path: Path) -> None:
     with pytest.raises(RealmError, match=r"nowhere\.csv: there is no such file"):
         Annotations.read(tmp_path / "nowhere.csv")
@@ -123,12 +111,6 @@ def test_missing_file_empty_file_and_folder(tmp_path: Path) -> None:
     (tmp_path / "header.csv").write_text("text,annotator,label\n")
     with pytest.raises(RealmError, match="no rows"):
         Annotations.read(tmp_path / "header.csv")
-
-
-def test_a_damaged_gzip(tmp_path: Path) -> None:
-    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"text,annotator,label\na,w,x\nb,w,y\n")[:-9])
-    with pytest.raises(RealmError, match="Truncated compressed stream"):
-        Annotations.read(tmp_path / "t.csv.gz")
 
 
 def test_wide_keeps_a_row_with_gold_and_no_labels(tmp_path: Path) -> None:
@@ -161,13 +143,6 @@ def test_a_column_of_another_width_or_type(tmp_path: Path) -> None:
     spans = pa.array([(1, 2, 3), (4, 5, 6)], pa.month_day_nano_interval())
     with pytest.raises(RealmError, match="column 'annotator' holds month_day_nano_interval"):
         Annotations.from_pandas(pa.table({**columns, "annotator": spans}))
-
-
-@pytest.mark.parametrize("role", ["annotator", "label"])
-def test_wide_has_no_use_for_an_annotator_or_a_label(tmp_path: Path, role: str) -> None:
-    (tmp_path / "wide.csv").write_text("text,ada,bob\na,x,y\n")
-    with pytest.raises(RealmError, match=f'`{role}="nosuch"`: not with `wide`'):
-        Annotations.read(tmp_path / "wide.csv", wide=["ada", "bob"], **{role: "nosuch"})
 
 
 @pytest.mark.parametrize("name", ["test.csv", "test.jsonl"])

@@ -29,7 +29,7 @@ def test_rest_is_the_same_as_naming_every_column(tmp_path: Path) -> None:
     assert Annotations.read(path, wide=["rest"]).fingerprint(gold=True) == named.fingerprint(gold=True)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 def test_any_panel_read_by_rest_is_the_long_table_that_it_was_made_of(tmp_path: Path, seed: int) -> None:
     draw = random.Random(seed)
     judges = [f"judge {index}" for index in range(draw.randint(2, 8))]
@@ -95,12 +95,6 @@ def test_what_rest_cannot_mean(tmp_path: Path) -> None:
         Annotations.read(panel(tmp_path), wide="rest", annotator="gpt")
 
 
-def test_named_roles_are_no_judges(tmp_path: Path) -> None:
-    path = panel(tmp_path, "comment,truth,a,b\nt1,x,x,y\nt2,y,y,y\n")
-    table = Annotations.read(path, wide="rest", text="comment", gold="truth")
-    assert table.annotators == ("a", "b") and table.gold is not None and table.gold.tolist() == [0, 1]
-
-
 def test_scores_are_refused_without_a_threshold_and_cut_with_one(tmp_path: Path) -> None:
     draw = random.Random(0)
     rows = [f"t{i},{draw.random():.4f},{draw.random():.4f},{draw.random():.4f}" for i in range(50)]
@@ -117,11 +111,6 @@ def test_scores_are_refused_without_a_threshold_and_cut_with_one(tmp_path: Path)
     numbered = panel(tmp_path, "\n".join(["text,a,b,c,row", *(f"{row},{i}" for i, row in enumerate(rows))]) + "\n")
     with pytest.raises(RealmError, match="most cells of row are like"):
         Annotations.read(numbered, wide="rest", threshold=0.5)
-
-
-def test_few_scores_are_ordered_options(tmp_path: Path) -> None:
-    path = panel(tmp_path, "text,a,b\nt1,10,9\nt2,9,2\nt3,2,10\n")
-    assert Annotations.read(path, wide="rest").tasks[0].labels == ("2", "9", "10")
 
 
 def test_the_rest_of_a_wide_table_has_no_difficulty_among_its_judges() -> None:

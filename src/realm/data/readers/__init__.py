@@ -66,13 +66,10 @@ Paths = str | Path | Sequence[str | Path]
 
 
 def read(path: Paths, read_options: ReadOptions | None = None, **arguments: Any) -> Annotations:
-    """Read a file, or several that are one table, into `Annotations`, whatever tool wrote them.
+    """Read a file, a folder of files or a list of these into `Annotations`, whatever tool wrote them.
 
-    Args:
-        path: a file, a folder of files, or a list of these. Several must have one format and the same columns, or be
-            doccano's, one for each annotator.
-        read_options: how they are read.
-        **arguments: fields of `ReadOptions`, in place of those of `read_options`.
+    Several must have one format and the same columns, or be doccano's, one for each annotator. `arguments` are fields
+    of `ReadOptions`, in place of those of `read_options`.
     """
     return _read(path, checked(read_options, arguments, wants="annotations"))
 
@@ -95,11 +92,7 @@ def read_table(
     wants: str = "annotations",
     **arguments: Any,
 ) -> Annotations:
-    """`Annotations` from a table or from records that are in memory, as `read` makes them of a file.
-
-    Where there are columns for all that is needed it is a plain table, whatever other columns there are; otherwise the
-    formats of annotation tools are recognised as in a file.
-    """
+    """`Annotations` from a table or records in memory: a plain table where it has all columns, or else an export."""
     options = checked(read_options, arguments, wants=wants)
     frame: Any = table
     content = frame_columns(frame, Source(source)) if hasattr(table, "iloc") else frame
@@ -110,12 +103,7 @@ def read_table(
         # doccano's annotator is the name of the file, and there is none
         detected = "table" if is_plain else detect_format(file, annotator="annotator")
         options = replace(options, format=detected or "table")
-    return _built([file], options)
-
-
-def read_export_items(file: SourceFile, options: ReadOptions) -> Items:
-    """The items of the export in a file."""
-    return _built([file], options).items
+    return build_files([file], options)
 
 
 def _read(path: Paths, options: ReadOptions) -> Annotations:
@@ -123,12 +111,13 @@ def _read(path: Paths, options: ReadOptions) -> Annotations:
     if not paths:
         raise RealmError("`path` is an empty list: give a file or more.")
     files = [open_bytes(each, options.encoding, options.max_unpacked_gb).read() for each in files_of(paths)]
-    table = _built(files, options)
+    table = build_files(files, options)
     table.ledger.file = paths[0].name + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
     return table
 
 
-def _built(files: Sequence[SourceFile], options: ReadOptions) -> Annotations:
+def build_files(files: Sequence[SourceFile], options: ReadOptions) -> Annotations:
+    """`Annotations` of files that were opened."""
     check_word("format", options.format, (None, *FORMATS))
     if options.ignore and list(options.wide or ()) != ["rest"]:
         raise files[0].source.error(
@@ -155,10 +144,7 @@ def _long_table(files: Sequence[SourceFile], options: ReadOptions) -> tuple[Long
 
 
 def _are_doccanos(files: Sequence[SourceFile], options: ReadOptions) -> bool:
-    """Whether several files are to be read as doccano's, each named for its annotator.
-
-    A CSV of doccano's bears no other mark than its columns, and that no id is in it twice.
-    """
+    """Whether several files are doccano's, each named for its annotator, though a CSV of it bears no other mark."""
     if options.format is not None or options.wide or options.annotator is not None:
         return options.format == "doccano"
     formats = [(detect_format(file), file) for file in files]

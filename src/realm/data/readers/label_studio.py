@@ -38,13 +38,12 @@ def read(export: Export) -> LongTable:
     """Read the full JSON export; row n is task n of the list."""
     tasks, builder = export.file.records(), export.builder
     datas, histories = [task.object("data") for task in tasks], [_annotations(task) for task in tasks]
-    results = (result for history in histories for each in history for result in each.objects("result"))
-    controls = dict.fromkeys(str(result.get("from_name")) for result in results if _values(result) is not None)
+    controls = dict.fromkeys(name for history in histories for each in history for name in each["result"])
     control = export.pick("label", controls) if export.options.wants_annotations or controls else ""
     text = export.pick_text(datas, exclude=(PRIORITY, ASK))
     for task, data, history in zip(tasks, datas, histories, strict=True):
         counted = [each for each in history if not (each.get("was_cancelled") or each.get("skipped"))]
-        truths = [_answers(each, control) for each in counted if each.get("ground_truth") is True]
+        truths = [each["result"].get(control, []) for each in counted if each.get("ground_truth") is True]
         gold = [answers[0] for answers in truths if len(answers) == 1]
         known = {"gold": gold[-1]} if gold else {}
         builder.item(task.row, data, item=task.value("id"), text=data.value(text), **known)
@@ -54,13 +53,27 @@ def read(export: Export) -> LongTable:
             elif each.get("ground_truth") is True:
                 builder.drop(GROUND_TRUTH)
             else:
-                builder.annotation(_annotator(each.get("completed_by")), _answers(each, control), **_times(each))
+                answers = each["result"].get(control, [])
+                builder.annotation(_annotator(each.get("completed_by")), answers, **_times(each))
     return builder.finish(repeats="last")
 
 
 def _annotations(task: Record) -> list[Record]:
-    """A task's annotations, oldest first, so that the last of one annotator's annotations is their latest."""
+    """A task's annotations with the answers to each question in place of their `result`, oldest first, so that the last
+    of one annotator's annotations is their latest."""
     annotations = task.objects("annotations" if "annotations" in task else "completions")
+    for annotation in annotations:
+        answers: dict[str, list[Any]] = {}
+        for result in annotation.values_of("result"):
+            value = result.get("value") if isinstance(result, dict) else None
+            if isinstance(value, dict):  # a result of another kind, such as a region, has neither of these
+                rating = [value["rating"]] if isinstance(value.get("rating"), int) else None
+                values = value.get("choices", rating)
+                if values is not None and not isinstance(values, list):
+                    raise task.error("the field 'choices' should have a list.")
+                if values is not None:
+                    answers.setdefault(str(result.get("from_name")), []).extend(values)
+        annotation["result"] = answers
     has_times = all(isinstance(_time(annotation), str) for annotation in annotations)
     return sorted(annotations, key=_time) if has_times else annotations
 
@@ -73,21 +86,6 @@ def _times(record: Record) -> dict[str, Any]:
     """When the annotation was first submitted, and the seconds that it took; what is no plain value is left out."""
     values = {name: record.get(name) for name in ("created_at", "lead_time")}
     return {name: value for name, value in values.items() if isinstance(value, str | int | float)}
-
-
-def _values(result: Record) -> list[Any] | None:
-    """The choices or the rating of a result; None for a result of another kind, such as a region."""
-    value = result.get("value")
-    if not isinstance(value, dict):
-        return None
-    if "choices" in value:
-        return result.object("value").values_of("choices")
-    return [value["rating"]] if isinstance(value.get("rating"), int) else None
-
-
-def _answers(annotation: Record, control: str) -> list[Any]:
-    results = [result for result in annotation.objects("result") if str(result.get("from_name")) == control]
-    return [value for result in results for value in _values(result) or ()]
 
 
 def _annotator(completed_by: Any) -> Any:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from realm.data.build import build_items_of_rows
 from realm.data.items import Items, Task
 from realm.data.read_options import checked
-from realm.data.readers import EXPORTS, detect_format, read_export_items
+from realm.data.readers import EXPORTS, build_files, detect_format
 from realm.data.readers.files import open_bytes
 
 CHUNK_ROWS = 16_384
@@ -48,7 +48,7 @@ def stream_rows(
         rows = each.table()
         part = replace(each, content=rows)
         if not n_rows and (options.format in EXPORTS or (options.format is None and detect_format(part) is not None)):
-            items = read_export_items(file.read(), options)
+            items = build_files([file.read()], options).items
             own = {"item": items.ids, "text": items.texts, "context": items.contexts, "options": items.options}
             yield RowChunk(pa.table({name: column for name, column in own.items() if column is not None}), items)
             return
