@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from realm.comparison.compare import compare
     from realm.comparison.simulation import simulate
     from realm.crowd.aggregation import aggregate
+    from realm.crowd.agreement import agreement
     from realm.crowd.drift import over_time
     from realm.crowd.estimate import estimate
     from realm.crowd.estimators import DawidSkene, Mace, MajorityVote, OneCoin
@@ -41,6 +42,7 @@ _MODULES = {
     "realm.comparison.compare": "compare",
     "realm.comparison.simulation": "simulate",
     "realm.crowd.aggregation": "aggregate",
+    "realm.crowd.agreement": "agreement",
     "realm.crowd.drift": "over_time",
     "realm.crowd.estimate": "estimate",
     "realm.crowd.estimators": "DawidSkene Mace MajorityVote OneCoin",
@@ -59,7 +61,7 @@ __all__ = [
     "METHODS", "PAPER", "Annotations", "AnnotatorLoss", "Channel", "CoinChannel", "ConfusionChannel", "DawidSkene",
     "HabitChannel", "IdentityChannel", "ItemScores", "Items", "Mace", "MajorityVote", "Observed", "OneCoin",
     "ReadOptions", "RealmClassifier", "RealmConfig", "RealmError", "RealmModel", "RealmTrainer", "Run", "Task",
-    "UniformChannel", "__version__", "aggregate", "compare", "estimate", "over_time", "simulate",
+    "UniformChannel", "__version__", "aggregate", "agreement", "compare", "estimate", "over_time", "simulate",
 ]  # fmt: skip
 
 _SUBMODULES = ("testing",)

@@ -34,7 +34,7 @@ Floats = npt.NDArray[np.float64]
 @dataclass(frozen=True)
 class Answers:
     """What metrics are computed from, for n items with gold: the true option, the most probable one, its probability,
-    log P of each option (n, K), the task, P of the options among all tokens, and what free generation named, or -1.
+    log P of each option (n, K), the task, and P of the options among all tokens.
     """
 
     truth: Ints
@@ -43,7 +43,6 @@ class Answers:
     log_probs: Floats
     task: Ints
     answer_mass: Floats | None = None
-    generated: Ints | None = None
 
     @property
     def right(self) -> npt.NDArray[np.bool_]:
@@ -94,25 +93,27 @@ _METRICS = (
     Metric("base_rate", "Base rate", lambda a: base_rate(a.truth, a.task), True, ".1%", of_table=True),
     Metric("macro_f1", "Macro F1", lambda a: macro_f1(a.truth, a.answer), True, by_label=True),
     Metric(
-        *("rarest_recall", "Recall of the rarest label", lambda a: rarest_recall(a.truth, a.answer), True),
+        "rarest_recall",
+        "Recall of the rarest label",
+        lambda a: rarest_recall(a.truth, a.answer),
+        True,
         by_label=True,
     ),
     Metric("calibration_error", "Calibration error", lambda a: calibration_error(a.confidence, a.right), False),
     Metric("log_loss", "Log loss", lambda a: float(-a.log_probs[np.arange(len(a.truth)), a.truth].mean()), False),
     Metric(
-        *("answer_mass", "P(option) among all tokens", lambda a: float(np.mean(a.answer_mass)), True, ".1%"),
+        "answer_mass",
+        "P(option) among all tokens",
+        lambda a: float(np.mean(a.answer_mass)),  # type: ignore[arg-type]
+        True,
+        ".1%",
         needs="answer_mass",
-    ),
-    Metric(
-        *("generation_accuracy", "Accuracy of free generation", lambda a: float(np.mean(a.generated == a.truth))),
-        *(True, ".1%"),
-        needs="generated",
     ),
 )
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _METRICS}
 
 
-def evaluate(test: Annotations, scores: Scores, generated: Ints | None = None) -> dict[str, Any]:
+def evaluate(test: Annotations, scores: Scores) -> dict[str, Any]:
     """Every metric over the items with gold, how sure the answers are, and the figures of every label.
 
     | entry | meaning |
@@ -123,13 +124,11 @@ def evaluate(test: Annotations, scores: Scores, generated: Ints | None = None) -
     | confusion | counts, a row per true label and a column per answer; None beyond 100 labels |
     | by_position | whether `labels` are the options' positions, because every item lists its own |
     | tasks | where there are several, all of this for each, and `labels`, `confusion`, `by_position` only there |
-
-    `generated` (items,) is the option that free generation named, -1 where it named none.
     """
     items = gold_items(test)
     assert test.gold is not None
     truth, item_tasks = test.gold.astype(np.int64), test.item_tasks.astype(np.int64)
-    columns = (truth, scores.labels, scores.confidence, scores.log_probs, item_tasks, scores.answer_mass, generated)
+    columns = (truth, scores.labels, scores.confidence, scores.log_probs, item_tasks, scores.answer_mass)
 
     def figures(rows: Ints, by_label: bool) -> dict[str, Any]:
         answers = Answers(*(None if column is None else column[rows] for column in columns))  # type: ignore[arg-type]

@@ -45,7 +45,7 @@ def test_a_run_remembers_how_its_table_was_read(trained: Path, tmp_path: Path, t
     ((variant, label),) = run.config["map_labels"].items()
     test = pd.DataFrame({"text": ["a red boat", "the old tree"], "gold": [variant, label]})
     test.to_csv(tmp_path / "test.csv", index=False)
-    code, out, error = realm_cli("evaluate", trained, tmp_path / "test.csv", "--json", "--no-generation")
+    code, out, error = realm_cli("evaluate", trained, tmp_path / "test.csv", "--json")
     assert code == 0 and json.loads(out)["items"] == 2, error
     one = Annotations.read(folder / "one.csv", trained=run.trained_columns)
     assert "w3" not in one.annotators and len(one.tasks[0].labels) == 4

@@ -97,15 +97,15 @@ def test_a_run_holds_what_the_charter_lists(run) -> None:
     assert len(labels) == 40 and labels["confidence"].between(0, 1).all()
 
 
-def test_evaluate_reports_mass_and_generation_and_warns(run, files, realm_cli) -> None:
+def test_evaluate_reports_the_answer_mass_and_warns(run, files, realm_cli) -> None:
     code, out, error = realm_cli("evaluate", run, files / "test.csv", "--json")
     figures = json.loads(out)
     assert code == 0
-    assert {"accuracy", "macro_f1", "calibration_error", "answer_mass", "generation_accuracy"} <= set(figures)
+    assert {"accuracy", "macro_f1", "calibration_error", "answer_mass"} <= set(figures)
     assert figures["answer_mass"] < 0.9 and "Free generation" in error
     assert [row["label"] for row in figures["labels"]] == ["blue", "green", "red", "white"]
     assert sum(row["support"] for row in figures["labels"]) == np.sum(figures["confusion"]) == 30
-    code, out, _ = realm_cli("evaluate", run, files / "test.csv", "--no-generation")
+    code, out, _ = realm_cli("evaluate", run, files / "test.csv")
     assert code == 0
     for shown in (
         "Accuracy",

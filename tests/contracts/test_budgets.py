@@ -9,11 +9,11 @@ import pytest
 SRC = Path(__file__).parents[2] / "src" / "realm"
 BUDGETS = {
     "data": 4_920,
-    "crowd": 3_770,
+    "crowd": 4_100,
     "channels": 630,
-    "scorers": 2_400,
+    "scorers": 2_160,
     "models": 370,
-    "training": 2_610,
+    "training": 2_580,
     "runs": 1_230,
     "comparison": 1_490,
     "check": 410,

@@ -17,7 +17,7 @@ from realm.scorers import load_scorer
 from realm.scorers.base import Scorer
 from realm.scorers.causal import CausalScorer
 from realm.scorers.classifier import ClassifierScorer
-from realm.scorers.scoring import generated_labels, predict_chunks, predictions_table, score
+from realm.scorers.scoring import predict_chunks, predictions_table, score
 from realm.scorers.seq2seq import Seq2SeqScorer
 
 MODULES = sorted(Path(realm.scorers.__file__).parent.glob("*.py"))
@@ -76,7 +76,6 @@ def test_the_check_sees_every_way_in(source: str) -> None:
     [
         *((kind.encode, "items") for kind in (Scorer, CausalScorer, Seq2SeqScorer, ClassifierScorer)),
         (load_scorer, "items"),
-        (generated_labels, "items"),
     ],
 )
 def test_the_signatures_take_items(function, argument: str) -> None:

@@ -28,7 +28,7 @@ def test_one_row_reaches_train_evaluate_compare_and_the_reports(tmp_path: Path, 
     results = run_commands(
         WITH_ROW,
         ["train", labels, *model, "--test", test, "--output", run],
-        ["evaluate", run, test, "--no-generation", "--json"],
+        ["evaluate", run, test, "--json"],
         ["compare", labels, "--test", test, *model, "--methods", "noisy,realm", "--seeds", 1, "--output", compared],
     )
     assert [code for code, _, _ in results] == [0, 0, 0], results

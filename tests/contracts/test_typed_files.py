@@ -54,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, tiny_model, realm_cli) -> P
         ("report", "run"),
         ("report", "compared"),
         ("relabel", "run", "--output", "queue.csv"),
-        ("evaluate", "run", "test.csv", "--no-generation"),
+        ("evaluate", "run", "test.csv"),
         ("predict", "run", "test.csv", "--output", "answers.csv"),
     ],
     ids=" ".join,

@@ -53,12 +53,6 @@ def table(
     )
 
 
-def even_habits(annotations: Annotations) -> Floats:
-    """Habits that favour nothing, as in a coin. Shape (annotators, tasks, Kmax)."""
-    width = int(annotations.option_counts.max())
-    return np.full((annotations.n_annotators, len(annotations.tasks), width), 1 / width)
-
-
 def known_estimate(
     annotations: Annotations, matrices: Floats, log_probs: npt.ArrayLike | None = None, *, tau: float = 1.0
 ) -> Estimate:

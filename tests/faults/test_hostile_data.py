@@ -61,7 +61,7 @@ def hostile(tiny_model, tmp_path_factory, realm_cli):
         spoken["relabel"] = realm_cli("relabel", run, "--output", folder / "queue.csv")
         spoken["shown"] = realm_cli("relabel", run)
         spoken["predict"] = realm_cli("predict", run, labels, "--output", folder / "answers.csv")
-        spoken["evaluate"] = realm_cli("evaluate", run, labels, "--no-generation")
+        spoken["evaluate"] = realm_cli("evaluate", run, labels)
         spoken["aggregate"] = realm_cli("aggregate", labels, "--output", folder / "aggregated.csv")
     return folder, run, spoken
 

@@ -57,7 +57,7 @@ def planted(made, tmp_path):
 def commands(made: Path, run: Path) -> list[tuple[object, ...]]:
     """Everything that reads a run."""
     return [
-        ("evaluate", run, made / "test.csv", "--no-generation"),
+        ("evaluate", run, made / "test.csv"),
         ("predict", run, made / "test.csv", "--output", run.parent / "answers.csv"),
         ("report", run),
         ("relabel", run, "--output", run.parent / "queue.csv"),

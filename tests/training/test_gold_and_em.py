@@ -215,7 +215,7 @@ def test_a_run_whose_folds_cannot_be_trained_is_kept(tiny_model, tmp_path, monke
     def fail(*_, **__):
         raise RealmError("no fold today.")
 
-    monkeypatch.setattr("realm.training.trainer.cross_fit", fail)
+    monkeypatch.setattr("realm.training.results.cross_fit", fail)
     made = trainer(tiny_model("bert"), crowd(20), tmp_path / "run", cross_fit=2, max_steps=1, write_run=True)
     made.train()
     run = Run.open(tmp_path / "run")
@@ -247,7 +247,7 @@ def test_an_expert_stays_one_whatever_an_earlier_run_said(tiny_model, tmp_path) 
     made = trainer(tiny_model("bert"), table, tmp_path, prior=prior, **settings)
     assert float(made.channel.expertise()[0, 0]) == pytest.approx(0.999, abs=1e-5)
     assert any("estimates of 3 of the 3 annotators" in warning for warning in made.warnings)
-    with pytest.raises(RealmError, match="lacks accuracy"):
+    with pytest.raises(RealmError, match="numbers in accuracy"):
         trainer(tiny_model("bert"), table, tmp_path, prior=prior.drop(columns="accuracy"), **settings)
 
 

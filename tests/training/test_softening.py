@@ -42,7 +42,7 @@ def test_the_temperature_is_that_of_the_truth_and_reads_gold_only_if_asked(
     table = crowd(200, accuracies=(0.9, 0.8, 0.6))
     log_probs = overconfident(table)
     flipped = replace(table, gold=((table.gold + 1) % 4).astype(np.int32))  # so that reading it would show
-    monkeypatch.setattr("realm.training.trainer.cross_fit", lambda *_, **__: log_probs)
+    monkeypatch.setattr("realm.training.results.cross_fit", lambda *_, **__: log_probs)
     made = trainer(tiny_model("causal"), flipped, tmp_path, **DEFAULT, cross_fit=2, max_steps=1, use_gold=use_gold)
     made.train()
     votes = np.zeros((200, 4))
@@ -62,7 +62,7 @@ def test_every_method_is_calibrated_and_never_sharpened(method, tiny_model, tmp_
     temperatures = []
     for distortion in (0.25, 3.0):
         log_probs = softened(overconfident(crowd(200, accuracies=(0.9, 0.8, 0.6))), 4 * distortion)
-        monkeypatch.setattr("realm.training.trainer.cross_fit", lambda *_, said=log_probs, **__: said)
+        monkeypatch.setattr("realm.training.results.cross_fit", lambda *_, said=log_probs, **__: said)
         made = trainer(tiny_model("causal"), table, tmp_path, **DEFAULT, method=method, cross_fit=2, max_steps=1)
         made.train()
         temperatures.append(made.scorer.temperature)

@@ -9,8 +9,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from realm.check import findings as find
-from realm.check.agreement import Group, alpha_by_task, connected_groups
 from realm.check.findings import Finding
+from realm.check.groups import Group, connected_groups
+from realm.crowd.agreement import alpha_by_task
 from realm.crowd.drift import AnnotatorOverTime
 from realm.crowd.model import AnnotatorModel
 from realm.crowd.screens import Independence, Screens

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from realm.check.agreement import Group
+from realm.check.groups import Group
 from realm.crowd.screens import FEW, Screens
 from realm.crowd.verdicts import VERDICTS
 from realm.data.annotations import UNKNOWN, Annotations

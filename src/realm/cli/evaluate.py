@@ -23,9 +23,6 @@ def evaluate(
     folder: RunFolder,
     test: Annotated[Path, typer.Argument(metavar="TABLE", help="Table with text and gold.")],
     reading: ReadingFlags,
-    no_generation: Annotated[
-        bool, typer.Option("--no-generation", help="Do not also let the model generate its answer freely.")
-    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Test a run on items with gold: every metric, and figures by label."""
@@ -35,7 +32,7 @@ def evaluate(
     run = Run.open(folder)
     table = reading.read_test(test, tasks=run.tasks, trained=run.trained_columns)
     with progress_display() as progress:
-        figures = run.evaluate(table, generation=not no_generation, progress=progress)
+        figures = run.evaluate(table, progress=progress)
     if as_json:
         print_json(figures)
     else:

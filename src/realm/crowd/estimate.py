@@ -63,9 +63,9 @@ class Estimate:
     shared_error_high: Floats
 
     def __repr__(self) -> str:
-        annotators, tasks = self.expertise.shape
-        sizes = (len(self.posterior), "item"), (annotators, "annotator"), (tasks, "task")
-        return f"Estimate({', '.join(counted(*size) for size in sizes)}{'; relative' * self.relative})"
+        (annotators, tasks), items = self.expertise.shape, len(self.posterior)
+        sizes = counted(items, "item"), counted(annotators, "annotator"), counted(tasks, "task")
+        return f"Estimate({', '.join(sizes)}{'; relative' * self.relative})"
 
     @property
     def relative(self) -> bool:

@@ -314,7 +314,7 @@ class AnnotatorModel:
     def copy(self) -> AnnotatorModel:
         """The same model, to be fitted further while this one stays as it is."""
         model = copy.copy(self)
-        model.tasks = [task.copy() for task in self.tasks]
+        model.tasks = [copy.copy(task) for task in self.tasks]
         return model
 
     def brought_to(self, log_probs: npt.ArrayLike, *, in_sample: bool = False) -> tuple[AnnotatorModel, float, Floats]:

@@ -64,12 +64,6 @@ class TaskModel:
         parameters = replace(parameters, skill=np.where(self.pool.experts, EXPERT, parameters.skill))
         return Fit(parameters, self.table.label_shares, np.zeros((0, options)), -np.inf, np.zeros(options))
 
-    def copy(self) -> TaskModel:
-        """The same, to be fitted further while this one stays as it is."""
-        other = replace(self)
-        other.fitted = self.fitted
-        return other
-
     def run(self, start: Floats | Fit, log_prior: Floats | None = None, **settings: Any) -> Fit:
         """EM from a posterior or from an earlier fit."""
         if self.bracket is not None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from realm.check.agreement import alpha_by_task
 from realm.crowd.against_gold import AgainstGold, estimate_against_gold
+from realm.crowd.agreement import alpha_by_task
 from realm.crowd.engine import Bools, Floats, Ints
 from realm.crowd.estimate import Estimate, estimate
 from realm.crowd.label_figures import peer_agreement

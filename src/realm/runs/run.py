@@ -324,7 +324,6 @@ class Run:
         self,
         test: Annotations | pd.DataFrame | Sequence[Mapping[str, Any]] | str | Path,
         *,
-        generation: bool = False,
         progress: Progress = ignore_progress,
     ) -> dict[str, Any]:
         """Metrics over the items with gold and, where the run has several tasks, of each under `tasks`.
@@ -333,11 +332,10 @@ class Run:
 
         Args:
             test: a table read with `tasks=run.tasks`, or a DataFrame or file of items with gold.
-            generation: also let the model answer freely, and score that.
             progress: called with how many items are answered.
         """
         from realm.metrics import evaluate, gold_items, items_trained_on
-        from realm.scorers.scoring import generated_labels, score
+        from realm.scorers.scoring import score
 
         if isinstance(test, Annotations):
             table = test
@@ -351,8 +349,7 @@ class Run:
         gold_items(table)  # refuses a table without gold before the model is asked
         encoded = self.scorer.encode(items)
         scores = score(self.scorer, encoded, answer_mass=True, progress=progress)
-        labels = generated_labels(self.scorer, encoded, items, progress) if generation else None
-        return evaluate(table, scores, labels) | {"items_trained_on": items_trained_on(self.annotations, table)}
+        return evaluate(table, scores) | {"items_trained_on": items_trained_on(self.annotations, table)}
 
     def _with_same_tasks(self, items: Items) -> Items:
         """The items, if a label means the same in them as in the run, and they have a context where the run's had."""

@@ -164,7 +164,7 @@ def write_results(folder: Path, results: RunResults) -> None:
 
 
 def _check_finite(folder: Path, results: RunResults) -> None:
-    from realm.scorers.finite import first_not_finite  # imports torch, which reading a run does not
+    from realm.scorers.model_folder import first_not_finite  # imports torch, which reading a run does not
 
     seen = results.estimate.annotations > 0
     arrays = {"log_probs": results.log_probs, "posterior": results.estimate.posterior}

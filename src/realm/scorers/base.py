@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
-from transformers import set_seed
 
 from realm.data import Items, Task
 from realm.errors import RealmError
@@ -55,7 +54,6 @@ class Scorer(nn.Module, ABC):
         self.max_options = max_options  # of an item
         self.new_head = False
         """Whether what answers was not in the checkpoint, so that the model can have no opinion yet."""
-        self.new_weights: tuple[str, ...] = ()  # the parameters that were not
         self.temperature = 1.0
         """The temperature of answers (`realm.scorers.scoring.score`): P^(1/T), normalised."""
         self.train_layers: int | str = 0
@@ -63,7 +61,6 @@ class Scorer(nn.Module, ABC):
         self.frozen_layers: FrozenLayers | None = None
         self.frozen_hash: str | None = None
         self._frozen_modules: list[nn.Module] = []
-        self._loaded: dict[str, Tensor] = {}  # what trains above the frozen layers, as it was loaded
         self._mode: bool | None = None  # what `train` last set
 
     @property
@@ -94,10 +91,6 @@ class Scorer(nn.Module, ABC):
     @abstractmethod
     def check(self, name: str) -> Tensor:
         """Refuse a backbone that does not answer as it is read here, by this name; returns its logits for `probe`."""
-
-    def grow_head(self, tasks: tuple[Task, ...]) -> Scorer:
-        """The scorer with all labels of `tasks`, which hold those it has and may hold more."""
-        return self
 
     # ---------------------------------------------------------------- items to batches
 
@@ -197,26 +190,6 @@ class Scorer(nn.Module, ABC):
             self._frozen_modules = [self._freeze_below_head()]
         self.train_layers, self._mode = train_layers, None
         self.train(self.training)
-
-    @torch.no_grad()
-    def fresh_head(self, seed: int) -> Scorer:
-        """Put what trains above the frozen layers back to what a load under this seed gives; returns the scorer.
-
-        For a scorer with a head, and before its first training too. One that is loaded and frozen once then serves
-        many trainings.
-        """
-        trained = {name: each for name, each in self.backbone.named_parameters() if each.requires_grad}
-        self._loaded = self._loaded or {name: each.detach().clone() for name, each in trained.items()}
-        for name, parameter in trained.items():
-            parameter.copy_(self._loaded[name])
-            parameter.grad = None
-        for name in self.new_weights:  # by these marks transformers draws them and no others
-            self.backbone.get_submodule(name.rpartition(".")[0])._is_hf_initialized = False
-            self.backbone.get_parameter(name)._is_hf_initialized = False
-        set_seed(seed)
-        self.backbone.initialize_weights()
-        self.new_head, self.temperature = bool(self.new_weights), 1.0
-        return self.eval()
 
     @torch.no_grad()
     def _check_frozen_states(self, layers: FrozenLayers) -> None:

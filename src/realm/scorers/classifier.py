@@ -15,9 +15,6 @@ from realm.scorers.base import Batch, Scorer
 from realm.scorers.encoding import EncodedItems, Ragged, starts_of
 from realm.scorers.freezing import FrozenBase
 
-DEVIATION = 0.02
-"""Standard deviation of a new row where the model's config has none: what transformers draws new heads with."""
-
 
 class ClassifierScorer(Scorer):
     """The head has one row for each label of each task; a task reads its own rows.
@@ -49,43 +46,16 @@ class ClassifierScorer(Scorer):
                 f"`scorer=classifier`: the items of task {missing[0]!r} list options of their own; a classifier needs "
                 "one label set per task. Use a language model."
             )
-        names = [label if len(tasks) == 1 else f"{task}: {label}" for task, label in _rows(tasks)]
+        rows = [(task.name, label) for task in tasks for label in task.labels or ()]
+        names = [label if len(tasks) == 1 else f"{task}: {label}" for task, label in rows]
         return {"id2label": dict(enumerate(names)), "label2id": {name: row for row, name in enumerate(names)}}
 
     def check(self, name: str) -> Tensor:
         """The head must have a row for every label."""
-        logits, rows = self.run_backbone(self.probe()), len(_rows(self.tasks))
+        logits, rows = self.run_backbone(self.probe()), sum(len(task.labels or ()) for task in self.tasks)
         if logits.shape != (1, rows):
             raise RealmError(f"`model={name}`: its head has {logits.shape[-1]} rows; the tasks have {rows} labels.")
         return logits
-
-    def grow_head(self, tasks: tuple[Task, ...]) -> ClassifierScorer:
-        """Rows of labels that it knows stay as they are, wherever they come to stand; new ones start as a new head."""
-        backbone = self.backbone
-        before, now = _rows(self.tasks), _rows(tasks)
-        if before == now:
-            return self
-        layers = self._linear_layers(len(before))
-        if not layers or set(before) - set(now):
-            raise RealmError(
-                f"{type(backbone).__name__}: its head cannot be given rows for new labels: train from scratch."
-            )
-        name, layer = layers[-1]
-        grown = nn.Linear(layer.in_features, len(now), bias=layer.bias is not None).to(layer.weight)
-        places = torch.tensor([now.index(row) for row in before])
-        with torch.no_grad():
-            grown.weight.normal_(0.0, float(getattr(backbone.config, "initializer_range", None) or DEVIATION))
-            grown.weight[places] = layer.weight
-            if layer.bias is not None:
-                grown.bias.zero_()
-                grown.bias[places] = layer.bias
-        parent, _, own = name.rpartition(".")
-        setattr(backbone.get_submodule(parent), own, grown)
-        for entry, value in self.load_options(tasks).items():  # transformers counts the labels by them
-            setattr(backbone.config, entry, value)
-        if hasattr(backbone, "num_labels"):
-            backbone.num_labels = len(now)
-        return type(self)(backbone, self.tokenizer, self.style, tasks, self.max_options)
 
     def encode(self, items: Items) -> EncodedItems:
         if items.options is not None and items.options.null_count < len(items):
@@ -157,8 +127,3 @@ class ClassifierScorer(Scorer):
         counts = batch["option_counts"]
         rows = self.row_starts[batch["item_tasks"]][:, None] + torch.arange(int(counts.max()), device=counts.device)
         return masked_log_softmax(at_least_float32(logits).gather(1, rows.clamp(max=logits.shape[1] - 1)), counts)
-
-
-def _rows(tasks: tuple[Task, ...]) -> list[tuple[str, str]]:
-    """(task, label) of every row of the head."""
-    return [(task.name, label) for task in tasks for label in task.labels or ()]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import json
 import os
-import shutil
 from itertools import pairwise
 from tempfile import TemporaryFile
 from typing import Any
-from weakref import WeakSet
 
 import numpy as np
 import numpy.typing as npt
@@ -24,16 +21,14 @@ from realm.scorers.base import Batch, Scorer
 from realm.scorers.encoding import EncodedItems, ranges
 
 
-class FrozenStates:
+class _States:
     """The states of rows, by what the rows hold, in one file that grows: a row's begin at `starts[digest]`."""
 
     def __init__(self, width: int) -> None:
         self.width, self.token_bytes, self.length = width, width * np.dtype(np.float32).itemsize, 0
         self.starts: dict[bytes, int] = {}
-        self.tables: WeakSet[FrozenLayersCache] = WeakSet()
         self.values: Any = None  # (length, width)
         home().mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(home() / "frozen-layers", ignore_errors=True)  # of versions that kept states between processes
         self.file = TemporaryFile(dir=home())  # noqa: SIM115 - open as long as the states are used
 
     def grow(self, length: int) -> None:
@@ -45,7 +40,7 @@ class FrozenStates:
         self.values = np.memmap(self.file, np.float32, "r+", shape=(length, self.width))
 
 
-_STATES: dict[str, FrozenStates] = {}
+_STATES: dict[str, _States] = {}
 """The states of the frozen layers that were used last, by what decides them."""
 
 
@@ -59,88 +54,72 @@ class FrozenLayersCache:
 
     A row has a state per token; where the head alone trains, one. `collate` makes batches with these states. A row is
     known by the frozen weights and its tokens: one that occurs in several tables, folds or runs of a process is
-    computed once. At most `limit_gb` are kept; what does not fit is computed anew each time it is needed.
+    computed once. A table whose states need more than `limit_gb` is not kept: they are computed in each batch.
     """
 
     def __init__(
-        self,
-        scorer: Scorer,
-        encoded: EncodedItems,
-        limit_gb: float,
-        *,
-        progress: Progress = ignore_progress,
+        self, scorer: Scorer, encoded: EncodedItems, limit_gb: float, *, progress: Progress = ignore_progress
     ) -> None:
         self.scorer, self.encoded = scorer, encoded
         self.lengths = np.ones(len(encoded.rows), np.int64) if scorer.head_only else encoded.rows.lengths
-        digests, limit = _digests(scorer, encoded), int(limit_gb * 1e9)
+        self.states: _States | None = None
+        self.starts = np.zeros(0, np.int64)  # where the states of each row begin
+        digests = _digests(scorer, encoded)
         try:
-            # a forked process would write to the same file
-            key = f"{os.getpid()} {fingerprint(scorer)}"
-            self.store = self._open(key, digests, limit)
-            self._fill(digests, limit, progress)
+            self._fill(digests, int(limit_gb * 1e9), progress)
         except OSError as error:
             raise RealmError(
-                f"{home()}: the frozen layers' output cannot be stored there: "
-                f"{error.strerror or error}. Free some space, set REALM_HOME to a folder on another disk, or use a "
-                "smaller `cache_gb` (0 for none)."
+                f"{home()}: the frozen layers' output cannot be stored there: {error.strerror or error}. Free some "
+                "space, set REALM_HOME to a folder on another disk, or use a smaller `cache_gb` (0 for none)."
             ) from None
-        self.starts = np.array([self.store.starts.get(digest, -1) for digest in digests], np.int64)
-        self.store.tables.add(self)
+        if self.states is not None:
+            self.starts = np.array([self.states.starts[digest] for digest in digests], np.int64)
 
     @property
     def size(self) -> int:
         """Bytes of the states of this table that are kept."""
-        return int(self.lengths[self.starts >= 0].sum()) * self.store.token_bytes
+        return 0 if self.states is None else int(self.lengths.sum()) * self.states.token_bytes
 
     @property
     def computed_lengths(self) -> npt.NDArray[np.int64]:
         """How many tokens of each item a forward over the cache computes. (items,)"""
-        whole = self.scorer.head_only and (self.starts >= 0).all()
+        whole = self.scorer.head_only and self.states is not None
         return np.ones(len(self.encoded), np.int64) if whole else self.encoded.lengths
 
-    def _open(self, key: str, digests: list[bytes], limit: int) -> FrozenStates:
-        """The states of these frozen layers; begun anew where there is no room and no table uses what is there."""
-        if (store := _STATES.get(key)) is not None:
-            lengths = dict(zip(digests, self.lengths.tolist(), strict=True))
-            needed = store.length + sum(length for digest, length in lengths.items() if digest not in store.starts)
-            if needed * store.token_bytes <= limit:
-                return store
-            gc.collect()  # a trainer that is done may still be there
-            if store.tables:
-                return store
-        _STATES.clear()
-        _STATES[key] = FrozenStates(int(self.scorer.backbone.config.get_text_config().hidden_size))
-        return _STATES[key]
-
     def _fill(self, digests: list[bytes], limit: int, progress: Progress) -> None:
-        """Compute the rows that are not there, of as many items as there is room for."""
-        store, row_starts, lengths = self.store, self.encoded.row_starts.tolist(), self.lengths.tolist()
-        starts: dict[bytes, int] = {}
-        items, end = [], store.length
-        for item, (first, last) in enumerate(pairwise(row_starts)):
-            new = {digests[row]: lengths[row] for row in range(first, last) if digests[row] not in store.starts}
-            new = {digest: length for digest, length in new.items() if digest not in starts}
-            if (end + sum(new.values())) * store.token_bytes > limit:
-                break
-            for digest, length in new.items():
-                starts[digest] = end
-                end += length
-            if new:
-                items.append(item)
-        if not items:
+        """Compute the rows that are not there, if there is room for all of them."""
+        key = f"{os.getpid()} {fingerprint(self.scorer)}"  # a forked process would write to the same file
+        lengths = dict(zip(digests, self.lengths.tolist(), strict=True))
+        states = _STATES.get(key)
+        if states is None or (states.length + _total(lengths, states)) * states.token_bytes > limit:
+            states = _States(int(self.scorer.backbone.config.get_text_config().hidden_size))
+        end = states.length + _total(lengths, states)
+        if end * states.token_bytes > limit:
             return
-        store.grow(end)
-        what, selected = "computing the frozen layers once", np.array(items)
-        for part in self.scorer.eval_batches(self.encoded, what, progress, selected):
+        _STATES.clear()
+        _STATES[key] = self.states = states
+        new: dict[bytes, int] = {}
+        row_is_new = np.zeros(len(digests), bool)
+        start = states.length
+        for row, digest in enumerate(digests):
+            if digest not in states.starts and digest not in new:
+                new[digest], row_is_new[row] = start, True
+                start += lengths[digest]
+        if not new:
+            return
+        states.grow(end)
+        starts = self.encoded.row_starts
+        items = np.flatnonzero([row_is_new[first:last].any() for first, last in pairwise(starts)])
+        for part in self.scorer.eval_batches(self.encoded, "computing the frozen layers once", progress, items):
             batch, rows = self.scorer.collate(self.encoded, part), self.encoded.rows_of(part)
-            states = self._compute(batch)
-            states = states if self.scorer.head_only else states[batch["attention_mask"].bool()]
-            places = np.array([starts.get(digests[row], -1) for row in rows])
-            is_new = places >= 0
-            tokens = ranges(places[is_new], self.lengths[rows][is_new])
-            store.values[tokens] = states.numpy()[np.repeat(is_new, self.lengths[rows])]
-        store.starts |= starts
-        store.length = end
+            computed = self._compute(batch)
+            computed = computed if self.scorer.head_only else computed[batch["attention_mask"].bool()]
+            kept = row_is_new[rows]
+            places = np.array([new[digests[row]] for row in rows[kept]], np.int64)
+            tokens = ranges(places, self.lengths[rows][kept])
+            states.values[tokens] = computed.numpy()[np.repeat(kept, self.lengths[rows])]
+        states.starts |= new
+        states.length = end
 
     def _compute(self, batch: Batch) -> Tensor:
         inputs = {name: value.to(self.scorer.device) for name, value in batch.items()}
@@ -151,18 +130,22 @@ class FrozenLayersCache:
 
         (rows, tokens, width); where the head alone trains (items, width), and no tokens, which nothing reads then.
         """
-        rows = self.encoded.rows_of(items)
-        starts = self.starts[rows]
-        if (starts < 0).any():
+        if self.states is None:
             batch = self.scorer.collate(self.encoded, items)
             return {**batch, "frozen_states": self._compute(batch)}
-        states = torch.from_numpy(np.asarray(self.store.values[ranges(starts, self.lengths[rows])]))
+        rows = self.encoded.rows_of(items)
+        states = torch.from_numpy(np.asarray(self.states.values[ranges(self.starts[rows], self.lengths[rows])]))
         if self.scorer.head_only:
             return {**self.scorer.collate_options(self.encoded, items), "frozen_states": states}
         batch = self.scorer.collate(self.encoded, items)
-        padded = torch.zeros(*batch["input_ids"].shape, self.store.width)
+        padded = torch.zeros(*batch["input_ids"].shape, self.states.width)
         padded[batch["attention_mask"].bool()] = states
         return {**batch, "frozen_states": padded}
+
+
+def _total(lengths: dict[bytes, int], states: _States) -> int:
+    """Tokens of the rows that are not there yet."""
+    return sum(length for digest, length in lengths.items() if digest not in states.starts)
 
 
 def fingerprint(scorer: Scorer) -> str:

@@ -18,16 +18,14 @@ from realm.files import LONGEST_REASON
 from realm.models import store
 from realm.scorers import SCORERS, scorer_class
 from realm.scorers.base import Scorer
-from realm.scorers.model_folder import check_folder, check_loaded, new_weights
+from realm.scorers.model_folder import check_folder, check_loaded, has_new_head
 from realm.scorers.prompts import LETTERS, Answers, PromptStyle
 
 # Models that count positions from behind the padding token's id.
 _OFFSET_POSITIONS = {"roberta", "xlm-roberta", "camembert", "xlm-roberta-xl", "mpnet", "longformer"}
 
-NOT_THERE = {"RepositoryNotFoundError", "GatedRepoError", "RevisionNotFoundError"}
-"""Exceptions of `huggingface_hub` where it was asked and has no such model for us, by name: it moves its classes."""
 UNREACHABLE = {"LocalEntryNotFoundError", "OfflineModeIsEnabled", "ConnectionError", "ConnectError", "ConnectTimeout"}
-"""Those, and of the libraries below it, where it was not asked."""
+"""Exceptions, by name, where the Hugging Face hub was not asked: it moves its classes."""
 
 
 def load_scorer(
@@ -76,10 +74,10 @@ def build_scorer(
     # what does not fit is judged below: transformers fills it in at random
     options |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
     backbone, info = _load(scorer_type.auto_class, path, name, **options)
-    new = new_weights(backbone, info, name, may_have_new_head=scorer_type.has_head and not trained)
+    new_head = has_new_head(backbone, info, name, allowed=scorer_type.has_head and not trained)
     check_loaded(backbone, tokenizer, name)
     scorer = scorer_type(backbone, tokenizer, style, tasks, max_options).eval()
-    scorer.new_weights, scorer.new_head = new, bool(new)
+    scorer.new_head = new_head
     with _loading(path, name), torch.no_grad():
         if not bool(scorer.check(name).isfinite().all()):
             raise RealmError(f"`model={name}`: its answers are not numbers: it was damaged, or its training diverged.")
@@ -135,22 +133,14 @@ def _loading(path: str, name: str) -> Iterator[None]:
         reason = next(filter(None, lines), type(error).__name__)[:LONGEST_REASON]
         if Path(path).is_dir():
             raise RealmError(f"`model={name}`: cannot be loaded from the folder: {reason}") from error
-        reason = _why_the_hub_has_none(error) or f"cannot be loaded from the Hugging Face hub: {reason}"
-        raise RealmError(f"`model={name}`: {reason} {other_name(name, store.names(), {})}".rstrip()) from error
-
-
-def _why_the_hub_has_none(error: BaseException) -> str:
-    """Why a name that is no folder and no named model is no model of the hub either; empty where it is one."""
-    names, cause = set(), error
-    while cause is not None and type(cause).__name__ not in names:
-        names.add(type(cause).__name__)
-        cause = cause.__cause__ or cause.__context__  # type: ignore[assignment]
-    tried, give = "it is no folder and no named model", "a named model (`realm models` lists them) or a folder"
-    if names & NOT_THERE:
-        missing = "the Hugging Face hub has no model of this name, or a private one"
-        return f"{tried}, and {missing}. Check the name, or give {give}."
-    if names & UNREACHABLE:
-        asked = "may not be asked (offline)" if store.offline() else "could not be reached"
-        missing = f"it is not in the cache of the Hugging Face hub, and the hub {asked}"
-        return f"{tried}, {missing}. Give {give}, or go online."
-    return ""
+        causes = {type(error).__name__, type(error.__cause__).__name__, type(error.__context__).__name__}
+        if store.offline():
+            reason = "the Hugging Face hub may not be asked (offline), and its cache has no such model"
+        elif "RepositoryNotFoundError" in causes:
+            reason = "it has no model of this name, or a private one"
+        elif causes & UNREACHABLE:
+            reason = "the Hugging Face hub could not be reached, and its cache has no such model"
+        raise RealmError(
+            f"`model={name}`: it is no folder, no named model (`realm models` lists them), and cannot be loaded from "
+            f"the Hugging Face hub: {reason.rstrip('.')}. {other_name(name, store.names(), {})}".rstrip()
+        ) from error

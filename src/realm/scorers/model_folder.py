@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 
 from realm.errors import RealmError
 from realm.files import read_json
-from realm.scorers.finite import first_not_finite
 
 VOCABULARIES = ("tokenizer.json", "vocab*", "merges.txt", "*.model", "*.tiktoken", "tekken.json", "*.vocab")
 """Files of which a tokenizer has one at least, unless it reads bytes."""
 BYTE_TOKENIZERS = ("ByT5Tokenizer", "CanineTokenizer", "PerceiverTokenizer")
-NAMED = 3
-"""Tensors that a message names."""
 
 
 def check_folder(path: str, name: str) -> None:
-    """Refuse a folder that lacks a tokenizer or whole weights in safetensors; a name of the hub passes.
+    """Refuse a folder without tokenizer or whole weights, or that would load or run something else; a hub id passes.
 
     `name` is for messages.
     """
@@ -32,58 +31,42 @@ def check_folder(path: str, name: str) -> None:
         raise RealmError(f"`model={name}`: {folder / 'config.json'} is no model's: it holds no settings.")
     # a kernel on the hub (`owner/repository`) would be fetched and run
     if any("/" in json.dumps(config.get(key)) for key in ("attn_implementation", "_attn_implementation")):
-        raise RealmError(
-            f"`model={name}`: {folder / 'config.json'} names an attention kernel to fetch and run, which is not done "
-            "here. Remove attn_implementation from it."
-        )
+        raise RealmError(f"`model={name}`: config.json names an attention kernel to fetch and run. Remove it.")
     if (folder / "adapter_config.json").exists():
         raise RealmError(
-            f"`model={name}`: {folder / 'adapter_config.json'}: an adapter would load another model than this "
-            "folder's. Merge it (`merge_and_unload` of peft), save the result and name that folder."
+            f"`model={name}`: adapter_config.json: an adapter would load another model than this folder's. Merge it "
+            "(`merge_and_unload` of peft), save the result and name that folder."
         )
     settings = folder / "tokenizer_config.json"
     own_class = str(dict(read_json(settings)).get("tokenizer_class")) if settings.is_file() else ""
-    files = (file for pattern in VOCABULARIES for file in folder.glob(pattern))
-    if own_class not in BYTE_TOKENIZERS and not any(file.stat().st_size for file in files):
-        raise RealmError(
-            f"`model={name}`: the folder has no tokenizer (tokenizer.json, vocab.txt, a sentencepiece model, ...). Put "
-            "that of the model it was made from there: `AutoTokenizer.from_pretrained(...).save_pretrained(folder)`."
-        )
+    vocabularies = (file for pattern in VOCABULARIES for file in folder.glob(pattern))
+    if own_class not in BYTE_TOKENIZERS and not any(file.stat().st_size for file in vocabularies):
+        raise RealmError(f"`model={name}`: the folder has no tokenizer. Save that of the model it was made from there.")
     weights = sorted(folder.glob("*.safetensors"))
     if not weights:
-        raise RealmError(
-            f"`model={name}`: the folder has no weights (model.safetensors). Save the model there again: "
-            "`AutoModel.from_pretrained(...).save_pretrained(folder)`."
-        )
+        raise RealmError(f"`model={name}`: the folder has no weights (model.safetensors). Save the model there again.")
     for file in weights:
         try:
             with safe_open(file, framework="np"):
                 pass
         except (SafetensorError, OSError, ValueError) as error:
-            raise RealmError(
-                f"`model={name}`: {file} is not whole: {error}. Copy it again from where it came from."
-            ) from None
+            raise RealmError(f"`model={name}`: {file} is not whole: {error}. Copy it again.") from None
 
 
-def new_weights(backbone: Any, info: dict[str, Any], name: str, *, may_have_new_head: bool) -> tuple[str, ...]:
-    """The parameters of a new head, that is a random one, as the files have none that fits; others are refused.
+def has_new_head(backbone: Any, info: dict[str, Any], name: str, *, allowed: bool) -> bool:
+    """Whether the head is a random one, as the files have none that fits; refuse any other part that would be.
 
     `info` is the loading info of `from_pretrained`.
     """
-    resized = [str(key[0]) for key in info["mismatched_keys"]]
-    new = [*map(str, info["missing_keys"]), *resized]
+    new = [*map(str, info["missing_keys"]), *(str(key[0]) for key in info["mismatched_keys"])]
     body = f"{backbone.base_model_prefix}."
-    lost = sorted(
-        key for key in new if not may_have_new_head or (key.startswith(body) and "pooler" not in key.split("."))
-    )
+    lost = sorted(key for key in new if not allowed or (key.startswith(body) and "pooler" not in key.split(".")))
     if lost:
-        of_size = " of this size" if set(lost) & set(resized) else ""
-        more = f" and {len(lost) - NAMED:,} more" if len(lost) > NAMED else ""
         raise RealmError(
-            f"`model={name}`: the weights lack {', '.join(lost[:NAMED])}{more}{of_size}: they would be random. The "
-            f"files are incomplete, or of another model than {type(backbone).__name__}."
+            f"`model={name}`: the weights lack {', '.join(lost[:3])}{' and more' if len(lost) > 3 else ''}, or have "
+            f"another size: they would be random. The files are incomplete, or not of {type(backbone).__name__}."
         )
-    return tuple(new)
+    return bool(new)
 
 
 def check_loaded(backbone: Any, tokenizer: Any, name: str) -> None:
@@ -104,8 +87,17 @@ def check_loaded(backbone: Any, tokenizer: Any, name: str) -> None:
         ids = [tokenizer.eos_token_id, *(end if isinstance(end, list) else [end]), tokenizer.unk_token_id]
         known = [number for number in (*ids, tokenizer.bos_token_id, tokenizer.sep_token_id) if number is not None]
         if not known:
-            raise RealmError(
-                f"`model={name}`: its tokenizer has no padding token and no other special one (eos, unk, bos, sep) to "
-                'take. Set `tokenizer.pad_token = "..."`, a token it knows, and save it.'
-            )
+            raise RealmError(f"`model={name}`: its tokenizer has no padding token. Set `tokenizer.pad_token`, save it.")
         tokenizer.pad_token = tokenizer.convert_ids_to_tokens(known[0])
+
+
+def first_not_finite(tensors: Iterable[tuple[str, Any]]) -> str | None:
+    """The name of the first tensor with a value that is infinite or not a number; None where all are finite."""
+    for name, tensor in tensors:
+        if not isinstance(tensor, torch.Tensor) or not tensor.is_floating_point() or tensor.is_meta:
+            continue
+        value = tensor.detach()
+        # the sum needs no memory, and is finite unless a value is not or it overflows: only then each is looked at
+        if not bool(value.sum(dtype=torch.float32).isfinite()) and not bool(value.isfinite().all()):
+            return name
+    return None

@@ -144,7 +144,6 @@ def read_progress(checkpoint: str | Path) -> dict[str, Any]:
 
 @torch.no_grad()
 def load_trained(module: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Put saved parameters back; one that is left over or of another shape means another model."""
     parameters = dict(module.named_parameters())
     for name, value in state.items():
         parameters[name].copy_(value)

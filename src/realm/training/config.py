@@ -80,16 +80,10 @@ class RealmConfig(Settings, TrainingArguments):
             installed = getattr(integration_utils, f"is_{name}_available", lambda: True)
             _refuse(not installed(), f"`report_to={name}`: install the package {name} first: pip install {name}")
 
-    def changed(self) -> dict[str, Any]:
-        """The settings of `Settings` that are not at their defaults."""
-        defaults = {each.name: each.default for each in settings_of(self)}
-        defaults["learning_rate"] = default_learning_rate(self)
-        values = {name: getattr(self, name) for name in defaults}
-        return {name: getattr(value, "value", value) for name, value in values.items() if value != defaults[name]}
-
     def __repr__(self) -> str:
-        changed = "".join(f", {name}={value!r}" for name, value in self.changed().items())
-        return f"RealmConfig({self.output_dir!r}{changed})"
+        defaults = {each.name: each.default for each in settings_of(self)}
+        changed = [f", {name}={value!r}" for name, value in recorded_values(self).items() if value != defaults[name]]
+        return f"RealmConfig({self.output_dir!r}{''.join(changed)})"
 
     def to_dict(self) -> dict[str, Any]:
         """The settings as logging integrations send them: of the experts how many there are, not their names."""

@@ -14,7 +14,6 @@ from realm.locks import holding
 from realm.metrics import evaluate, items_trained_on
 from realm.runs import folder as layout
 from realm.runs import writer
-from realm.runs.machine_files import RunDescription
 from realm.training import checkpoints
 
 if TYPE_CHECKING:
@@ -22,30 +21,20 @@ if TYPE_CHECKING:
     from realm.training.trainer import RealmTrainer
 
 
-def describe(trainer: RealmTrainer) -> RunDescription:
-    args, channel = trainer.args, trainer.channel
-    settings = args.settings()
-    if channel is not None and trainer.given_channel is not None:  # the caller's, in place of the setting
-        names = {channel_class(name): name for name in CHANNELS}
-        settings |= {"channel": names.get(type(channel), type(channel).__name__)}
-        settings |= {"channel_settings": channel.settings()}
-    return writer.describe(
-        trainer.model_name,
-        trainer.annotations,
-        settings,
-        gold_used=args.reads_gold,
-        test=trainer.test,
-        prior=trainer.prior,
-    )
-
-
 def begin(trainer: RealmTrainer, resume: bool, held: ExitStack) -> Path | None:
     """Make the run folder ready, find the checkpoint to go on from, and hold the folder until `held` is closed."""
     args, folder = trainer.args, trainer.run
-    description = describe(trainer) if args.write_run else None
-    if description is not None:
-        reads = [trainer.model_name]
-        layout.check_output(folder, overwrite=args.overwrite and not resume, resume=resume, reads=reads)
+    description = None
+    if args.write_run:
+        settings, channel = args.settings(), trainer.channel
+        if channel is not None and trainer.given_channel is not None:  # the caller's, in place of the setting
+            names = {channel_class(name): name for name in CHANNELS}
+            settings["channel"] = names.get(type(channel), type(channel).__name__)
+            settings["channel_settings"] = channel.settings()
+        test, prior, gold_used = trainer.test, trainer.prior, args.reads_gold
+        name, table = trainer.model_name, trainer.annotations
+        description = writer.describe(name, table, settings, gold_used=gold_used, test=test, prior=prior)
+        layout.check_output(folder, overwrite=args.overwrite and not resume, resume=resume, reads=[name])
     if args.write_run or args.save_strategy != "no":
         with writing(folder):
             held.enter_context(holding(folder))

@@ -8,7 +8,6 @@ import logging
 import math
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,41 +17,41 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
-from transformers import Trainer, set_seed
-from transformers.trainer_callback import ExportableState, PrinterCallback, TrainerCallback
-from transformers.trainer_utils import PredictionOutput, TrainOutput
+from transformers import set_seed
+from transformers.trainer_callback import ExportableState, TrainerCallback
+from transformers.trainer_utils import TrainOutput
 from transformers.training_args import OptimizerNames
 
 from realm.channels import Channel, ConfusionChannel, IdentityChannel
 from realm.crowd.earlier import EarlierEstimates, expert_rows
-from realm.crowd.engine import EXPERT, log_softmax
-from realm.crowd.estimate import Estimate
-from realm.crowd.model import AnnotatorModel
-from realm.data import Annotations, Items
+from realm.crowd.engine import EXPERT
+from realm.data import Annotations
 from realm.errors import RealmError, refuses_other_names
-from realm.files import without_home, writing
-from realm.metrics import check_test, evaluate
+from realm.files import writing
+from realm.metrics import check_test
 from realm.objectives import OBJECTIVES
-from realm.progress import Progress, ignore_progress, named
+from realm.progress import Progress, ignore_progress
 from realm.runs import Run
-from realm.runs.folder import BEFORE_TRAINING, OUT_OF_FOLD
 from realm.runs.hub import check_access, push
 from realm.scorers import Scorer
-from realm.scorers.finite import first_not_finite
 from realm.scorers.frozen_cache import FrozenLayersCache
 from realm.scorers.lora import merge_lora
+<<<<<<< HEAD
+from realm.scorers.model_folder import first_not_finite
 from realm.scorers.scoring import Scores, hidden_states
+=======
+from realm.scorers.scoring import Scores
+>>>>>>> main
 from realm.training import channel as channels
 from realm.training import checkpoints, processes, run_output
 from realm.training.arguments import check_arguments
 from realm.training.batches import BatchLoader, Collator, EffectiveBatchSampler, TrainingItems, units_of
 from realm.training.config import RealmConfig
-from realm.training.findings import few_steps, model_findings
 from realm.training.labels import training_labels
 from realm.training.model import RealmModel, prepare_scorer
 from realm.training.opinion import opinion
 from realm.training.optimizer import MaskedAdamW, parameter_groups
-from realm.training.results import FOLD_SETTINGS, channel_estimate, cross_fit, planned_folds, report_model
+from realm.training.results import ReportingTrainer
 from realm.training.settings import training_budget
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ TRAINING = "training"
 
 
 @refuses_other_names({})
-class RealmTrainer(Trainer):
+class RealmTrainer(ReportingTrainer):
     """Fine-tune a model on annotations and learn each annotator's expertise.
 
     | argument | meaning |
@@ -101,7 +100,6 @@ class RealmTrainer(Trainer):
         >>> trainer.expertise()  # doctest: +SKIP
     """
 
-    control: Any
     optimizer: Any
 
     def __init__(
@@ -159,9 +157,7 @@ class RealmTrainer(Trainer):
         )
         self.loss_is_scaled_for_ga = True  # divided already by the count of the whole effective batch
         if self.is_deepspeed_enabled or self.is_fsdp_enabled:
-            raise RealmError(
-                "DeepSpeed and FSDP are not supported. Use `torchrun`, with `lora_rank` or `train_layers`."
-            )
+            raise RealmError("FSDP and DeepSpeed are not supported: use `torchrun` with `lora_rank` or `train_layers`.")
 
         closed_form = config.method_update == "em" and channel.can("update")
         if closed_form:
@@ -175,8 +171,8 @@ class RealmTrainer(Trainer):
         if self._progress is not ignore_progress:
             self.add_callback(StepProgress(self._progress))
         if self.earlier is not None:
-            known, everybody = self.earlier.annotators_named, table.n_annotators
-            warnings = [*warnings, f"`prior`: it has estimates of {known:,} of the {everybody:,} annotators."]
+            known = f"{self.earlier.annotators_named:,} of the {table.n_annotators:,} annotators"
+            warnings = [*warnings, f"`prior`: it has estimates of {known}."]
         if test is not None:
             warnings = warnings + check_test(annotations, test)
         self.warnings = [*self.annotations.ledger.warnings, *warnings]
@@ -232,9 +228,8 @@ class RealmTrainer(Trainer):
 
     def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
         if (losses := self._resumed_losses) is not None:  # of which `Trainer` begins anew
-            own = losses["unlogged"]
-            same_processes = len(own) == self.args.world_size
-            self._tr_loss.fill_(own[self.args.process_index] if same_processes else sum(own) / len(own))
+            own, rank = losses["unlogged"], self.args.process_index
+            self._tr_loss.fill_(own[rank] if len(own) == self.args.world_size else sum(own) / len(own))
             self._total_loss_scalar, self._globalstep_last_logged = losses["logged"], losses["last_logged_step"]
             self._resumed_losses = None
         loss: Tensor = super().training_step(*args, **kwargs)
@@ -246,20 +241,14 @@ class RealmTrainer(Trainer):
     # ---------------------------------------------------------------- optimiser
 
     def create_optimizer(self, model: Any = None) -> Any:
-        if self.optimizer is not None:
-            return self.optimizer
-        args = self.args
-        groups = parameter_groups(self.model, args, decayed=set(self.get_decay_parameter_names(self.model)))
-        self.model.trained = [parameter for group in groups for parameter in group["params"]]
-        self.optimizer = MaskedAdamW(
-            groups,
-            self._touched,
-            lr=args.learning_rate,
-            betas=(args.adam_beta1, args.adam_beta2),
-            eps=args.adam_epsilon,
+        if self.optimizer is None:
+            args, decayed = self.args, set(self.get_decay_parameter_names(self.model))
+            groups = parameter_groups(self.model, args, decayed)
+            self.model.trained = [parameter for group in groups for parameter in group["params"]]
             # One pass over memory instead of ten. Under fp16 the fused step would unscale theta's gradient alone.
-            fused=args.optim == OptimizerNames.ADAMW_TORCH_FUSED and not args.fp16,
-        )
+            fused = args.optim == OptimizerNames.ADAMW_TORCH_FUSED and not args.fp16
+            adam = {"lr": args.learning_rate, "betas": (args.adam_beta1, args.adam_beta2), "eps": args.adam_epsilon}
+            self.optimizer = MaskedAdamW(groups, self._touched, fused=fused, **adam)
         return self.optimizer
 
     def _touched(self) -> Tensor:
@@ -280,12 +269,10 @@ class RealmTrainer(Trainer):
 
     def diverged(self, what: str, step: int) -> RealmError:
         """The error that ends a training whose numbers are no longer finite."""
-        last = next(iter(checkpoints.checkpoints(self.run / "checkpoints")), None)
-        goes_on = f"{last} is the last checkpoint: `resume` goes on from it, with the same settings."
+        last = [f"`resume` goes on from {path}." for path in checkpoints.checkpoints(self.run / "checkpoints")[:1]]
         return RealmError(
             f"step {step}: {what} is infinite or not a number: training diverged, and nothing of it was written as a "
-            f"result. Lower `learning_rate` ({self.args.learning_rate:g}) and begin again with `overwrite`. "
-            f"{goes_on if last else 'No checkpoint was written before it.'}"
+            f"result. Lower `learning_rate` ({self.args.learning_rate:g}) and begin again with `overwrite`. {''.join(last)}"
         )
 
     def _check_finite(self) -> None:
@@ -363,149 +350,13 @@ class RealmTrainer(Trainer):
         if state is None or state.global_step < state.max_steps:
             return super().train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint), **more)
         self._load_from_checkpoint(str(checkpoint))
-        self.state, losses = state, self._resumed_losses
-        assert losses is not None
+        self.state, losses = state, self._resumed_losses or {}
         self._total_loss_scalar = losses["logged"] + sum(losses["unlogged"]) / len(losses["unlogged"])
         metrics = {"train_loss": 0.0}
         self.log(metrics)  # fills in the mean loss
         return TrainOutput(state.global_step, metrics["train_loss"], metrics)
 
-    # ---------------------------------------------------------------- what the trained model says
-
-    def _forget_results(self) -> None:
-        self.folds, self.temperature = 0, 1.0
-        self._out_of_sample: Floats | None = None
-        self._report: tuple[AnnotatorModel, float, Floats] | None = None
-        self._estimate: Estimate | None = None
-        self.findings: list[str] = []
-
-    def _judge(self) -> None:
-        """After training: P out of sample, the temperature that the labels bear out, and what the user must know."""
-        self._cross_fit()
-        log_probs = self.out_of_sample()
-        if self.updates.channel is not None or self.folds:  # by gradient the paper's model stays as it is
-            self.temperature = processes.on_first(self.args, lambda: self.report_model()[1])
-            self.scorer.temperature = self.temperature
-            self.scorer.merge_temperature()
-            done = f"calibrated by a temperature of {self.temperature:.2f}" if self.temperature > 1 else "left as it is"
-            on = "items that were not trained on" if self.folds else "the items in training"
-            self.notes.append(f"confidence: {done}, fitted to the labels of {on}.")
-        basis = "on items that it was not trained on" if self.folds else "in training"
-        self.findings = model_findings(self.annotations, log_probs, basis)
-        if note := few_steps(self.state.global_step):
-            self.notes.append(note)
-        several = int((self.annotations.annotations_per_item > 1).sum())
-        if several and not self.folds:
-            self.notes.append(
-                f"the labels of the {several:,} items with several annotations rest on these, because the model was "
-                "trained on them. With `cross_fit=3` models have a say that were not, in three times the time."
-            )
-
-    def _cross_fit(self) -> None:
-        """Train the folds; rather than lose the training, a warning where that fails."""
-        folds = planned_folds(self.annotations, self.args, loads_model=self.loads_model)
-        if not folds:
-            return
-        level = logging.WARNING if self.is_world_process_zero() else logging.DEBUG
-        logger.log(level, "cross-fit: %d folds to train", folds)
-        try:
-            self._out_of_sample = cross_fit(self.annotations, folds, self.args.seed, self._score_fold)
-            self.folds = folds
-        except RealmError as error:
-            self.warnings.append(without_home(f"cross-fitting failed, so nothing is out of fold: {error}"))
-            logger.log(level, "%s", self.warnings[-1])
-
-    def _score_fold(self, name: str, others: Annotations) -> Floats:
-        """log P of all items by a model trained from the start on `others`, which lack the labels of a fold."""
-        config = replace(self.args, **FOLD_SETTINGS)
-        if others.gold is None or not (others.gold >= 0).any():  # all of the gold, if any, lies in this fold
-            config = replace(config, use_gold=False)
-        channel, progress = copy.deepcopy(self.given_channel), named(self._progress, name)
-        part = RealmTrainer(self.model_name, others, config, channel=channel, prior=self.prior, progress=progress)
-        part.remove_callback(PrinterCallback)
-        part.is_fold = True
-        part._untrained_scores, part._features = self._untrained_scores, self._features  # the same before any label
-        part.train()
-        return part.score_training_items().log_probs
-
-    def out_of_sample(self) -> Floats:
-        """log P of every item that labels and annotators are judged by, not calibrated. (items, Kmax)
-
-        Out of fold; or what the last forward gave before its step on the item, and what the trained model says of items
-        that it never visited.
-        """
-        if self._out_of_sample is None:
-            self._out_of_sample = self.updates.log_probs.copy()
-            unseen = np.isnan(self._out_of_sample[:, 0])
-            if unseen.any():
-                scores = self.score_training_items().log_probs
-                self._out_of_sample[unseen, : scores.shape[1]] = scores[unseen]
-        return self._out_of_sample
-
-    def scores(self) -> Scores:
-        """What the model says of the items, out of sample, at the temperature that the labels bear out."""
-        return Scores(log_softmax(self.out_of_sample() / self.temperature))
-
-    @property
-    def probabilities(self) -> str:
-        """What labels and reliability rest on, in words."""
-        return f"{OUT_OF_FOLD} ({self.folds} folds)" if self.folds else BEFORE_TRAINING
-
-    def report_model(self) -> tuple[AnnotatorModel, float, Floats]:
-        """The model of annotators behind the estimates, brought to P out of sample, T, and log P at it (items, Kmax).
-
-        NaN rows of log P: items that are judged by their labels alone.
-        """
-        if self._report is None:
-            log_probs = self.out_of_sample()
-            model = report_model(self.model.channel, self.annotations, self.args, self.earlier, log_probs)
-            self._report = model.brought_to(log_probs, in_sample=not self.folds)
-        return self._report
-
-    def estimate(self) -> Estimate:
-        """Labels, accuracies and intervals by the evidence of the channel that was trained, with P out of sample."""
-        if self._estimate is None:
-            model, temperature, log_probs = self.report_model()
-            softened = log_softmax(self.out_of_sample() / temperature)
-            self._estimate = channel_estimate(self.model.channel, model, log_probs, softened, self._hidden_states)
-        return self._estimate
-
-    def expertise(self) -> pd.DataFrame:
-        """How reliable each annotator is: annotator, task, expertise, accuracy, low, high, annotations and more."""
-        from realm.crowd.tables import expertise_table
-
-        trained = {} if self.channel is None else self.channel.summary()
-        return expertise_table(self.annotations, self.estimate(), trained, self.probabilities)
-
-    # ---------------------------------------------------------------- scores and logs
-
-    def _cache(self, table: str) -> FrozenLayersCache | None:
-        """The frozen layers' states for the `train` or `test` items, computed when first asked for."""
-        encoded, args = self.encoded if table == "train" else self.encoded_test, self.args
-        if table not in self._caches:
-            self._caches[table] = None
-            if encoded is not None and args.train_layers and args.cache_gb:
-                self._caches[table] = FrozenLayersCache(self.scorer, encoded, args.cache_gb, progress=self._progress)
-        return self._caches[table]
-
-    def _score(self, encoded: Any, cache: FrozenLayersCache | None = None, **how: Any) -> Scores:
-        """What the model says now of encoded items, in shares over the processes; all of them must ask."""
-        settings = {"cache": cache, "progress": self._progress, **how}
-        return processes.score_shared(self.args, self.scorer, encoded, **settings)
-
-    def score_training_items(self, what: str = "scoring") -> Scores:
-        """What the model says of the items that are trained on, as it is now."""
-        return self._score(self.encoded, self._cache("train"), what=what)
-
-    def test_scores(self, answer_mass: bool = False) -> Scores:
-        """What the model says of the test items."""
-        if self.encoded_test is None:
-            raise RealmError("there is no test table to evaluate on: pass `test`.")
-        return self._score(self.encoded_test, self._cache("test"), answer_mass=answer_mass)
-
-    def _hidden_states(self, dims: int | None = None) -> Tensor:
-        """The state that each item's answer is read from, projected to `dims` dimensions. (items, width)"""
-        return hidden_states(self.scorer, self.encoded, dims=dims, cache=self._cache("train"), progress=self._progress)
+    # ---------------------------------------------------------------- logs and checkpoints
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         step, last, rate = self.state.global_step, self.state.max_steps, self.args.logging_steps
@@ -520,34 +371,6 @@ class RealmTrainer(Trainer):
     def trajectory(self) -> checkpoints.Trajectory:
         """(step, what the channel's `summary` said) at logging steps, of which at most 200 are kept."""
         return list(self._trajectory)
-
-    def evaluate(
-        self, eval_dataset: Annotations | None = None, ignore_keys: Any = None, metric_key_prefix: str = "eval"
-    ) -> dict[str, float]:
-        """Accuracy and its kin on the test table that the trainer was given, or on another one with gold."""
-        scores = self.test_scores() if eval_dataset is None else self._answer(eval_dataset)
-        table: Any = self.test if eval_dataset is None else eval_dataset
-        figures = {name: value for name, value in evaluate(table, scores).items() if isinstance(value, float)}
-        logged = {f"{metric_key_prefix}_{name}": value for name, value in figures.items()}
-        self.log(dict(logged))
-        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, logged)
-        return logged
-
-    def predict(self, test_dataset: Any, ignore_keys: Any = None, metric_key_prefix: str = "test") -> PredictionOutput:
-        """The model's log P of the options of other items: `predictions`, (items, Kmax), -inf beyond an item's own.
-
-        `test_dataset` is `Items` or `Annotations` with the tasks of the training table; `predictions.argmax(1)` are the
-        labels. `Run.predict` takes texts and tables, and gives labels by name.
-        """
-        return PredictionOutput(self._answer(test_dataset).log_probs, getattr(test_dataset, "gold", None), {})
-
-    def _answer(self, asked: Items | Annotations) -> Scores:
-        items = asked.items if isinstance(asked, Annotations) else asked
-        if not isinstance(items, Items) or items.tasks != self.annotations.tasks:
-            raise RealmError("give `Items` or `Annotations` that were built with `tasks=annotations.tasks`.")
-        return self._score(self.scorer.encode(items))
-
-    # ---------------------------------------------------------------- checkpoints
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         """Write a checkpoint in place of `Trainer`'s. Every process takes part; the first one writes."""
@@ -609,8 +432,8 @@ class RealmTrainer(Trainer):
     def push_to_hub(self, *args: Any, **kwargs: Any) -> str:
         """Refused: `Trainer` would upload the whole run folder, the annotators with it."""
         raise RealmError(
-            "push_to_hub: the trainer's would upload the whole run folder, its annotators with it. Give "
-            f"`hub_model_id` before training, or push the finished run: Run.open({str(self.run)!r}).push_to_hub(id)."
+            "push_to_hub: the trainer's would upload the whole run folder, its annotators with it. Set `hub_model_id` "
+            f"before training, or push the finished run: Run.open({str(self.run)!r}).push_to_hub(id)."
         )
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from realm.check import krippendorff_alpha
+from realm.crowd.agreement import krippendorff_alpha
 
 
 def units(*columns: str) -> tuple[np.ndarray, np.ndarray]:
