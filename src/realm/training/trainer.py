@@ -36,6 +36,7 @@ from realm.runs.hub import check_access, push
 from realm.scorers import Scorer
 from realm.scorers.frozen_cache import FrozenLayersCache
 from realm.scorers.lora import merge_lora
+from realm.scorers.model_folder import first_not_finite
 from realm.scorers.scoring import Scores
 from realm.training import channel as channels
 from realm.training import checkpoints, processes, run_output
