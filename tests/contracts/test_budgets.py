@@ -22,7 +22,7 @@ BUDGETS = {
     "cli": 2_310,
     "demo": 220,
 }
-ROOT, WHOLE = 1_500, 31_800
+ROOT, WHOLE = 1_210, 23_930
 """The modules beside the packages, and all of it; the goal is 18,000."""
 
 

@@ -87,7 +87,10 @@ def _show(what: str, result: ExperimentResult) -> None:
         show_frame(f"How often each annotator is right, {result.title}", result.annotators)
     elif what == "figures":
         names = ("accuracy", "macro_f1", "rarest_recall", "log_loss")
-        rows = [(method, *(f"{figures[name]:.3f}" for name in names)) for method, figures in result.figures.items()]
+        rows = [
+            (method, *(format(figures[name], METRICS[name].format) for name in names))
+            for method, figures in result.figures.items()
+        ]
         base = next(iter(result.figures.values()))["base_rate"]
         title = f"On new messages, {result.title} (always the most frequent answer: {100 * base:.1f}% right)"
         show_table(title, ["method", *(METRICS[name].name_in_text for name in names)], rows)
