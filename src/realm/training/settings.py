@@ -200,8 +200,7 @@ class Settings:
     )  # fmt: skip
     weight_decay: float = setting(0.0, "Weight decay of the model (the expertise has none).", LEARNING, minimum=0)
     num_train_epochs: float | None = setting(
-        None, f"Passes over the data. Default: {EPOCHS:g}; on small tables up to {MOST_EPOCHS:g}, for {ENOUGH_STEPS} "
-        "steps.", LEARNING, flag="epochs", above=0,
+        None, f"Passes over the data. Default: {EPOCHS:g}, more on small tables.", LEARNING, flag="epochs", above=0,
     )  # fmt: skip
     max_steps: int = setting(EPOCHS_DECIDE, "Optimiser steps; overrides the number of epochs.", LEARNING, flag="steps")
     expertise_learning_rate: float = setting(
