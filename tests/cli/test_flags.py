@@ -97,3 +97,10 @@ def test_a_config_that_is_no_yaml(realm_cli, tmp_path: Path, config: str | None)
         path.write_text(config)
     code, _, error = realm_cli("check", tmp_path / "t.csv", "--config", path)
     assert code == 2 and "--config" in error and "Traceback" not in error
+
+
+def test_a_setting_typed_as_a_flag_is_sent_to_the_config(realm_cli) -> None:
+    code, _, err = realm_cli("check", "t.csv", "--map-annotators", "names.csv")
+    assert code == 2 and "`map_annotators` has no flag. Give --config a YAML file with it." in err
+    code, _, err = realm_cli("check", "t.csv", "--anotator", "who")
+    assert code == 2 and "No such option: --anotator" in err and "--annotator" in err

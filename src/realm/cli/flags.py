@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
 from realm.errors import RealmError, other_name
 from realm.training.settings import described, flag_name
@@ -33,6 +34,21 @@ METAVARS = {"int": "N", "float": "N", "Path": "FILE"}
 """What stands for a value in the help, by type; TEXT for any other."""
 SETTINGS = "realm.settings"
 """Where a click context keeps what `--config` says of settings that have no flag."""
+
+
+class Command(TyperCommand):
+    """A command that says of a setting without a flag, typed as one, that it belongs into `--config`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments; click's error of a flag that is not there is `NoSuchOption`."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            name = _key(getattr(error, "option_name", ""))
+            if name in getattr(self.callback, "without_flag", ()):
+                setattr(error, "possibilities", None)  # noqa: B010
+                setattr(error, "message", f"No such option: `{name}` has no flag. Give --config a YAML file with it.")  # noqa: B010
+            raise
 
 
 def takes(*groups: Any, without: Collection[str] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -75,6 +91,7 @@ def takes(*groups: Any, without: Collection[str] = ()) -> Callable[[Callable[...
 
         keyword = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
         run.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
+        run.without_flag = without_flag  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in keyword}
         return run
 
