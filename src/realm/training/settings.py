@@ -24,7 +24,7 @@ NO_FLAG = ""
 EPOCHS_DECIDE = -1
 """The value of `max_steps` that leaves the number of steps to `num_train_epochs`."""
 RATES = {"all weights": 5e-5, "the top layers": 2e-4, "LoRA": 5e-4, "the head alone": 1e-3}
-"""The learning rate of the model by what is trained: the fewer weights, the higher (measured: docs/training.md)."""
+"""The learning rate of the model by what is trained: the fewer weights, the higher (measured: docs/results.md)."""
 LEARNED_CHANNELS = tuple(name for name in CHANNELS if name != "identity")  # which the method `noisy` stands for
 BOUNDS = {"above": ("more than {}", operator.gt), "minimum": ("{} or more", operator.ge),
           "maximum": ("{} or less", operator.le)}  # fmt: skip
