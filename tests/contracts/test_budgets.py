@@ -13,7 +13,7 @@ BUDGETS = {
     "channels": 630,
     "scorers": 2_160,
     "models": 370,
-    "training": 2_580,
+    "training": 2_600,
     "runs": 1_230,
     "comparison": 1_490,
     "check": 410,
@@ -22,7 +22,7 @@ BUDGETS = {
     "cli": 2_310,
     "demo": 220,
 }
-ROOT, WHOLE = 1_210, 23_930
+ROOT, WHOLE = 1_210, 23_950
 """The modules beside the packages, and all of it; the goal is 18,000."""
 
 
