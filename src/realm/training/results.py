@@ -38,9 +38,13 @@ if TYPE_CHECKING:
 FOLDS = 3
 """Folds of `cross_fit=auto`: each model has seen two thirds of the items, and together they take twice the training."""
 FOLD_SETTINGS: dict[str, Any] = {
-    "write_run": False, "save_strategy": "no", "eval_strategy": "no", "cross_fit": 0, "report_to": "none",
+    "write_run": False,
+    "save_strategy": "no",
+    "eval_strategy": "no",
+    "cross_fit": 0,
+    "report_to": "none",
     "hub_model_id": None,
-}  # fmt: skip
+}
 """A fold is neither written, nor logged, nor pushed."""
 CHUNK = 65536
 """Annotations whose evidence is computed at once."""
