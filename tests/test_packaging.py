@@ -129,7 +129,7 @@ def test_a_missing_hint_is_seen() -> None:
 
 def test_the_fields_of_public_dataclasses_have_hints_that_resolve() -> None:
     """What a settings form or a notebook's help asks for."""
-    for name in ("RealmConfig", "Task", "ItemScores", "Observed", "DawidSkene"):
+    for name in ("RealmConfig", "ReadOptions", "Task", "ItemScores", "Observed"):
         value = getattr(realm, name)
         assert set(get_type_hints(value)) >= {each.name for each in dataclasses.fields(value) if each.init}
 

@@ -129,4 +129,4 @@ def test_power_by_how_far_accuracy_falls() -> None:
     for after in (0.55, 0.65):
         table = crowd(100, 120, slack=20, seed=5, after=after)
         found[after] = len({who for who in flagged(table) if int(who[1:]) < 20})
-    assert found[0.55] >= 14 and found[0.65] >= 5, found  # docs/over-time.md: 85 and 48%
+    assert found[0.55] >= 14 and found[0.65] >= 5, found  # docs/results.md: 85 and 45%

@@ -236,11 +236,13 @@ def _cells(
     one_each = regime == "sparse" or int(counts.max(initial=0)) < 2
     if steps < 0:  # those of `realm`'s epochs: other methods may have fewer items, or one label for several
         from realm.training import RealmConfig
+        from realm.training.settings import training_budget
 
         config = RealmConfig("unused", **settings, use_cpu=True)
         labels = np.minimum(counts, 1) if regime == "sparse" or config.batch_unit == "item" else counts
         units = int(np.maximum(labels, has_gold & use_gold).sum())
-        steps = math.ceil(config.num_train_epochs * max(math.ceil(units / config.effective_batch_size), 1))
+        budget = training_budget(config, units)
+        steps = math.ceil(budget.epochs * budget.steps_per_epoch)
     data = {reads_gold: TableData(annotations, test, regime, reads_gold) for reads_gold in (False, True)}
     return [
         Cell(model, data[METHODS[method].needs_gold or use_gold], method, seed, steps, settings)

@@ -181,5 +181,6 @@ def completes(function: F) -> F:
         inspect.Parameter(each.name, kind, default=each.default, annotation=each.type) for each in fields(ReadOptions)
     ]
     shown = [*list(own.parameters.values())[:-1], *(each for each in added if each.name != "wants")]
+    function.__annotations__ |= {each.name: each.annotation for each in added}
     function.__signature__ = own.replace(parameters=shown)  # type: ignore[attr-defined]
     return function

@@ -10,7 +10,7 @@ from transformers.integrations import integration_utils
 
 from realm.errors import RealmError, refuses_other_names
 from realm.methods import METHODS
-from realm.training.settings import Settings, check_values, default_learning_rate, recorded_values, settings_of
+from realm.training.settings import EPOCHS, Settings, check_values, default_learning_rate, recorded_values, settings_of
 
 OPTIMIZERS = ("adamw_torch", "adamw_torch_fused")  # those whose state is per parameter and resumes to the byte
 
@@ -41,6 +41,8 @@ class RealmConfig(Settings, TrainingArguments):
         check_values(self)
         if self.learning_rate is None:
             self.learning_rate = default_learning_rate(self)
+        if self.num_train_epochs is None and self.max_steps > 0:
+            self.num_train_epochs = EPOCHS  # which nothing reads
         try:
             super().__post_init__()
             integration_utils.get_reporting_integration_callbacks(list(self.report_to))

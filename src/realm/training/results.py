@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 FOLDS = 3
 """Folds of `cross_fit=auto`: each model has seen two thirds of the items, and together they take twice the training."""
+SMALL_FOLDS = 2
+"""Those of a small table, which is trained so often that its model knows it by heart: each has half of the steps."""
 FOLD_SETTINGS: dict[str, Any] = {
     "write_run": False,
     "save_strategy": "no",
@@ -178,16 +180,17 @@ class ReportingTrainer(Trainer):
             )
 
     def _planned_folds(self) -> int:
-        """The folds to train: as set; of `auto`, `FOLDS` where cached layers make them cheap and a run is written."""
+        """The folds to train: as set; of `auto`, where cached layers or a small table make them cheap, for a run."""
         args: RealmConfig = self.args
         if isinstance(args.cross_fit, int):
             return args.cross_fit
-        cheap = self.loads_model and args.write_run and args.train_layers and args.cache_gb
+        if not (self.loads_model and args.write_run):
+            return 0
+        folds = FOLDS if args.train_layers and args.cache_gb else SMALL_FOLDS if self.trains_longer else 0
         try:
-            self.annotations.items.folds(FOLDS)
+            return folds if folds and self.annotations.items.folds(folds) is not None else 0
         except RealmError:  # fewer texts than folds
             return 0
-        return FOLDS if cheap else 0
 
     def _cross_fit(self) -> None:
         """Train the folds; rather than lose the training, a warning where that fails."""

@@ -48,7 +48,7 @@ from realm.training.model import RealmModel, prepare_scorer
 from realm.training.opinion import opinion
 from realm.training.optimizer import MaskedAdamW, parameter_groups
 from realm.training.results import ReportingTrainer
-from realm.training.settings import training_budget
+from realm.training.settings import EPOCHS, training_budget
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -124,6 +124,7 @@ class RealmTrainer(ReportingTrainer):
             processes.on_first(config, lambda: check_access(repo_id, "hub_model_id"))
         config = copy.copy(config)
         budget = training_budget(config, len(units_of(table, config.batch_unit)))
+        self.trains_longer = not config.num_train_epochs and budget.max_steps < 0 and budget.epochs > EPOCHS
         config.num_train_epochs, config.max_steps, config.learning_rate, steps_per_epoch = budget
 
         set_seed(config.seed)
@@ -265,10 +266,11 @@ class RealmTrainer(ReportingTrainer):
 
     def diverged(self, what: str, step: int) -> RealmError:
         """The error that ends a training whose numbers are no longer finite."""
-        last = [f"`resume` goes on from {path}." for path in checkpoints.checkpoints(self.run / "checkpoints")[:1]]
+        last = [f" `resume` goes on from {path}." for path in checkpoints.checkpoints(self.run / "checkpoints")[:1]]
         return RealmError(
             f"step {step}: {what} is infinite or not a number: training diverged, and nothing of it was written as a "
-            f"result. Lower `learning_rate` ({self.args.learning_rate:g}) and begin again with `overwrite`. {''.join(last)}"
+            f"result. Lower `learning_rate` ({self.args.learning_rate:g}) and begin again with `overwrite`."
+            f"{''.join(last)}"
         )
 
     def _check_finite(self) -> None:
