@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from realm import __version__
+from realm.cli.flags import Command
 
 app = typer.Typer(
     name="realm",
@@ -51,6 +52,6 @@ def _root(
 
 
 for name in COMMANDS.split():
-    app.command()(getattr(import_module(f"realm.cli.{name}"), name))
+    app.command(cls=Command)(getattr(import_module(f"realm.cli.{name}"), name))
 for name, module in GROUPS.items():
     app.add_typer(import_module(f"realm.cli.{module}").app, name=name)
