@@ -55,12 +55,18 @@ METHODS: dict[str, Method] = {
         Method("mace", "MACE", "trained on MACE labels", "mace"),
         Method("soft-mace", "Soft MACE", "trained on MACE's posterior", "mace", soft=True),
         Method(
-            "raykar", "Raykar", "EM between the model and confusion matrices (Raykar et al. 2010)", RAW, "confusion",
-            objective="joint", update="em", channel_settings={"form": "raykar"},
+            "raykar",
+            "Raykar",
+            "EM between the model and confusion matrices (Raykar et al. 2010)",
+            RAW,
+            "confusion",
+            objective="joint",
+            update="em",
+            channel_settings={"form": "raykar"},
         ),
         Method("oracle", "Oracle", "trained on gold labels", GOLD),
     )
-}  # fmt: skip
+}
 
 COMPARED = ("realm", "noisy", "majority", "dawid-skene", "oracle")
 """What `compare` trains unless it is told otherwise: the methods that the paper compares."""

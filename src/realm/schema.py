@@ -13,9 +13,15 @@ from realm.errors import RealmError
 
 T = TypeVar("T")
 _NAMES = {
-    str: "text", bool: "true or false", int: "a whole number", float: "a number", NoneType: "null",
-    list: "a list", tuple: "a list", dict: "an object",
-}  # fmt: skip
+    str: "text",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    NoneType: "null",
+    list: "a list",
+    tuple: "a list",
+    dict: "an object",
+}
 
 
 def parse(path: Path, content: Any, kind: type[T]) -> T:

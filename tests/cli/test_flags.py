@@ -26,6 +26,7 @@ class Group:
     grouping: bool = setting(False, "Whether.")
     word: str = setting("off", "A word.")
     rate: float = setting(0.5, "How fast; it has no flag.")
+    n_rounds: int = setting(1, "How often.", flag="rounds")
 
 
 app = typer.Typer(rich_markup_mode=None)
@@ -56,6 +57,8 @@ def told(tmp_path: Path, config: str, *words: str) -> list:
         ("steps: 1_000", "steps", 1000),
         ("grouping: yes", "grouping", True),
         ("rate: 1e-3", "rate", 0.001),
+        ("rounds: 2", "n_rounds", 2),
+        ("n_rounds: 2", "n_rounds", 2),
         ("word: on", "word", "on"),
         ("--word: on", "word", "on"),
     ],
@@ -68,6 +71,7 @@ def test_keys_are_the_names_of_flags_and_what_is_typed_wins(tmp_path: Path) -> N
     assert told(tmp_path, "json: true")[1] is True
     assert told(tmp_path, "steps: 3\nexpert: ada", "--steps", "5", "--expert", "bob")[0] == {
         "labels": None, "expert": ["bob"], "steps": 5, "grouping": False, "word": "off", "rate": 0.5,
+        "n_rounds": 1,
     }  # fmt: skip
 
 
@@ -99,8 +103,6 @@ def test_a_config_that_is_no_yaml(realm_cli, tmp_path: Path, config: str | None)
     assert code == 2 and "--config" in error and "Traceback" not in error
 
 
-def test_a_setting_typed_as_a_flag_is_sent_to_the_config(realm_cli) -> None:
-    code, _, err = realm_cli("check", "t.csv", "--map-annotators", "names.csv")
-    assert code == 2 and "`map_annotators` has no flag. Give --config a YAML file with it." in err
-    code, _, err = realm_cli("check", "t.csv", "--anotator", "who")
-    assert code == 2 and "No such option: --anotator" in err and "--annotator" in err
+def test_a_setting_without_a_flag_says_where_it_belongs(realm_cli, tmp_path: Path) -> None:
+    code, _, error = realm_cli("check", "labels.csv", "--repeats", "last")
+    assert code == 2 and "`repeats: VALUE` into a YAML file" in error and "--config" in error

@@ -92,8 +92,10 @@ def _show(summary: dict[str, Any]) -> None:
     ranking = summary["ranking"]
     figures = {entry["method"]: entry["figures"] for entry in summary["methods"]}
     metrics = [m for m in METRICS.values() if not m.of_table and any(m.name in each for each in figures.values())]
-    rows = [[name, *(_mean(figures[name].get(metric.name), metric.format) for metric in metrics)]
-            for name in ranking["order"]]  # fmt: skip
+    rows = [
+        [name, *(_mean(figures[name].get(metric.name), metric.format) for metric in metrics)]
+        for name in ranking["order"]
+    ]
     if (rate := figures[ranking["leader"]].get("base_rate")) is not None:
         cells = [f"{100 * rate['mean']:.1f}" if metric.name == "accuracy" else "-" for metric in metrics]
         rows.append(["(base rate)", *cells])

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
-from typer.core import TyperCommand
+import typer.core
 
 from realm.errors import RealmError, other_name
 from realm.training.settings import described, flag_name
@@ -34,21 +34,6 @@ METAVARS = {"int": "N", "float": "N", "Path": "FILE"}
 """What stands for a value in the help, by type; TEXT for any other."""
 SETTINGS = "realm.settings"
 """Where a click context keeps what `--config` says of settings that have no flag."""
-
-
-class Command(TyperCommand):
-    """A command that says of a setting without a flag, typed as one, that it belongs into `--config`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments; click's error of a flag that is not there is `NoSuchOption`."""
-        try:
-            return super().parse_args(ctx, args)
-        except Exception as error:
-            name = _key(getattr(error, "option_name", ""))
-            if name in getattr(self.callback, "without_flag", ()):
-                setattr(error, "possibilities", None)  # noqa: B010
-                setattr(error, "message", f"No such option: `{name}` has no flag. Give --config a YAML file with it.")  # noqa: B010
-            raise
 
 
 def takes(*groups: Any, without: Collection[str] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -71,7 +56,8 @@ def takes(*groups: Any, without: Collection[str] = ()) -> Callable[[Callable[...
                 parameters.append(parameter.replace(annotation=hints[name]))
         without_flag = {name for group in groups for name in group.IN_CONFIG if name not in without}
         takes_any = any(getattr(group, "TAKES_ANY_SETTING", False) for group in groups)
-        parameters.append(_parameter("config", None, _config(without_flag, takes_any)))
+        with_flag = {name for names in flags.values() for name in names}
+        parameters.append(_parameter("config", None, _config(with_flag, without_flag, takes_any)))
         parameters += [_parameter("help_all", False, HELP_ALL), _parameter("ctx", None, typer.Context)]
 
         @functools.wraps(command)
@@ -91,11 +77,26 @@ def takes(*groups: Any, without: Collection[str] = ()) -> Callable[[Callable[...
 
         keyword = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
         run.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
-        run.without_flag = without_flag  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in keyword}
+        run.in_config = frozenset(without_flag)  # type: ignore[attr-defined]
         return run
 
     return decorate
+
+
+class Command(typer.core.TyperCommand):
+    """A command that says of a setting without a flag, typed as one, where it belongs."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:  # click's NoSuchOption, which typer has from another module since it brings click
+            name = _key(getattr(error, "option_name", "")).removeprefix("no_")
+            if name not in getattr(self.callback, "in_config", ()):
+                raise
+            flag = f"--{name.replace('_', '-')}"
+            where = f"Write `{name}: VALUE` into a YAML file, and give that as --config."
+            raise RealmError(f"{flag}: this setting has no flag. {where}") from None
 
 
 def flag_fields(group: Any) -> list[Field[Any]]:
@@ -144,8 +145,11 @@ HELP_ALL = Annotated[
 ]
 
 
-def _config(without_flag: Collection[str], takes_any: bool) -> Any:
-    """The `--config` of a command: its flags, these settings and, with `takes_any`, any of `RealmConfig`."""
+def _config(with_flag: Collection[str], without_flag: Collection[str], takes_any: bool) -> Any:
+    """The `--config` of a command: its flags, these settings and, with `takes_any`, any of `RealmConfig`.
+
+    A setting with a flag can be given under the flag's name or, as in Python, under its own.
+    """
 
     def read(ctx: typer.Context, path: Path | None) -> Path | None:
         if path is None:
@@ -159,6 +163,7 @@ def _config(without_flag: Collection[str], takes_any: bool) -> Any:
         if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
             raise RealmError(f"--config: {path} must hold `flag: value` lines.")
         flags = {_key(name): param for param in ctx.command.params for name in param.opts if name != "--config"}
+        flags |= {param.name: param for param in ctx.command.params if param.name in with_flag}
         defaults, settings = dict(ctx.default_map or {}), {}
         for key, value in values.items():
             if value is not None and (param := flags.get(_key(key))) is not None:

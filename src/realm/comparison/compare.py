@@ -249,7 +249,7 @@ def _cells(
         for method in methods
         if not (METHODS[method].aggregator and one_each)
         for seed in range(seeds)
-    ]  # fmt: skip
+    ]
 
 
 # -------------------------------------------------------------------- the folder

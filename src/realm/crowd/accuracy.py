@@ -116,9 +116,17 @@ def beta_mass(points: Floats, means: Floats, weight: float) -> Floats:
 
 
 def annotator_accuracies(
-    right: Floats, annotator: Ints, weight: Floats, shared: SharedMistakes, options: float, known: Bools,
-    group: Ints, experts: Bools, own_mean: Floats, own_weight: Floats,
-) -> tuple[Floats, Floats, Floats]:  # fmt: skip
+    right: Floats,
+    annotator: Ints,
+    weight: Floats,
+    shared: SharedMistakes,
+    options: float,
+    known: Bools,
+    group: Ints,
+    experts: Bools,
+    own_mean: Floats,
+    own_weight: Floats,
+) -> tuple[Floats, Floats, Floats]:
     """Mean and 95% interval of each annotator's accuracy, NaN for those without labels. Shapes (annotators,)
 
     `right` (annotations,) is P(the label is right) by everything but itself; `known` (annotations,) where the truth is

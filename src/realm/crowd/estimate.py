@@ -174,9 +174,17 @@ def estimate_from_evidence(
         if not len(rows):
             continue
         mean[:, task], low[:, task], high[:, task] = accuracies.annotator_accuracies(
-            right[rows], annotator[rows], weight[rows], shared, float(counts[item[rows]].mean()), has_truth[item[rows]],
-            annotations.annotator_groups, experts, earlier.mean[:, task], earlier.weight[:, task],
-        )  # fmt: skip
+            right=right[rows],
+            annotator=annotator[rows],
+            weight=weight[rows],
+            shared=shared,
+            options=float(counts[item[rows]].mean()),
+            known=has_truth[item[rows]],
+            group=annotations.annotator_groups,
+            experts=experts,
+            own_mean=earlier.mean[:, task],
+            own_weight=earlier.weight[:, task],
+        )
         truths = sums_by(annotator[rows], apparent[item[rows]], n)
         total = np.maximum(truths.sum(axis=1), LEAST)
         by_habit[:, task] = (truths * np.nan_to_num(habits[:, task])).sum(axis=1) / total
@@ -190,12 +198,23 @@ def estimate_from_evidence(
     cells = np.stack([*np.divmod(pair, n_tasks), label], axis=1)
     cell_evidence = sums_by(place, evidence, len(keys)) / repeats[:, None]
     return Estimate(
-        expertise=np.clip(expertise_of(mean, np.minimum(by_habit, 1 - 1e-6)), lowest, 1.0), accuracy=mean, low=low,
-        high=high, chance=chance_of(annotations, posterior).reshape(mean.shape), annotations=labelled,
-        posterior=posterior, relative_tasks=relative_tasks(annotations, has_truth),
-        habits=np.where((labelled > 0)[:, :, None], habits, np.nan), cells=cells, cell_evidence=cell_evidence,
-        log_prior=log_prior, weight=weight, exponent=exponent, shared_error=errors, shared_error_high=highest_errors,
-    )  # fmt: skip
+        expertise=np.clip(expertise_of(mean, np.minimum(by_habit, 1 - 1e-6)), lowest, 1.0),
+        accuracy=mean,
+        low=low,
+        high=high,
+        chance=chance_of(annotations, posterior).reshape(mean.shape),
+        annotations=labelled,
+        posterior=posterior,
+        relative_tasks=relative_tasks(annotations, has_truth),
+        habits=np.where((labelled > 0)[:, :, None], habits, np.nan),
+        cells=cells,
+        cell_evidence=cell_evidence,
+        log_prior=log_prior,
+        weight=weight,
+        exponent=exponent,
+        shared_error=errors,
+        shared_error_high=highest_errors,
+    )
 
 
 def habits_of(annotations: Annotations, right: Floats, weight: Floats, width: int) -> Floats:

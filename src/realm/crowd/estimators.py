@@ -211,8 +211,11 @@ class Mace(Aggregator):
 
 
 ESTIMATORS: dict[str, type[Aggregator]] = {
-    "majority": MajorityVote, "dawid-skene": DawidSkene, "one-coin": OneCoin, "mace": Mace,
-}  # fmt: skip
+    "majority": MajorityVote,
+    "dawid-skene": DawidSkene,
+    "one-coin": OneCoin,
+    "mace": Mace,
+}
 
 
 def most_probable(scores: Floats, seed: int) -> Ints:

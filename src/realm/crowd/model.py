@@ -81,11 +81,16 @@ class AnnotatorModel:
         rows = np.flatnonzero(annotations.item_tasks[annotations.item] == task).astype(np.int32)
         options = annotations.option_counts[items].astype(np.int64)
         table = LabelTable(
-            np.searchsorted(items, annotations.item[rows]), annotations.annotator[rows], annotations.label[rows],
-            len(items), annotations.n_annotators, max(int(options.max(initial=2)), 2),
-            None if annotations.weight is None else annotations.weight[rows].astype(np.float64),
-            options, annotations.annotator_groups,
-        )  # fmt: skip
+            item=np.searchsorted(items, annotations.item[rows]),
+            annotator=annotations.annotator[rows],
+            label=annotations.label[rows],
+            n_items=len(items),
+            n_annotators=annotations.n_annotators,
+            n_options=max(int(options.max(initial=2)), 2),
+            weight=None if annotations.weight is None else annotations.weight[rows].astype(np.float64),
+            option_counts=options,
+            group=annotations.annotator_groups,
+        )
         copies = find_task_copies(table) if find_copies else []
         if copies:
             table = replace(table, weight=copy_weights(table, copies) * table.weights)
@@ -307,9 +312,17 @@ class AnnotatorModel:
         for index, task in enumerate(self.tasks):
             habits[:, index, : task.table.n_options] = task.fitted.parameters.habit
         return estimate_from_evidence(
-            self.annotations, self.evidence(), self.log_prior(log_probs), weight=self.weight, exponent=self.exponent,
-            known=self.known, experts=self.expert, earlier=self.earlier, kind=self.kind, habits=habits,
-        )  # fmt: skip
+            self.annotations,
+            self.evidence(),
+            self.log_prior(log_probs),
+            weight=self.weight,
+            exponent=self.exponent,
+            known=self.known,
+            experts=self.expert,
+            earlier=self.earlier,
+            kind=self.kind,
+            habits=habits,
+        )
 
     def copy(self) -> AnnotatorModel:
         """The same model, to be fitted further while this one stays as it is."""

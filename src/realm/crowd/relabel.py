@@ -70,8 +70,9 @@ def relabel_queue(
     """
     import pandas as pd
 
-    if not budget > 0 or (most_each is not None and most_each < 1):
-        raise RealmError(f"`budget` and `most_each` must be more than 0, not {budget:g} and {most_each}.")
+    for name, limit in (("budget", budget), ("most_each", most_each)):
+        if limit is not None and not limit > 0:
+            raise RealmError(f"`{name}` must be more than 0, not {limit:g}.")
     prices = read_prices(annotations, costs)
     prices[~(prices <= budget)] = np.nan
     # what all annotators miss no answer tells; where the truth is given, there is nothing to tell

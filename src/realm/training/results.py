@@ -40,9 +40,13 @@ FOLDS = 3
 SMALL_FOLDS = 2
 """Those of a small table, which is trained so often that its model knows it by heart: each has half of the steps."""
 FOLD_SETTINGS: dict[str, Any] = {
-    "write_run": False, "save_strategy": "no", "eval_strategy": "no", "cross_fit": 0, "report_to": "none",
+    "write_run": False,
+    "save_strategy": "no",
+    "eval_strategy": "no",
+    "cross_fit": 0,
+    "report_to": "none",
     "hub_model_id": None,
-}  # fmt: skip
+}
 """A fold is neither written, nor logged, nor pushed."""
 CHUNK = 65536
 """Annotations whose evidence is computed at once."""

@@ -24,14 +24,17 @@ NO_FLAG = ""
 EPOCHS_DECIDE = -1
 """The value of `max_steps` that leaves the number of steps to `num_train_epochs`."""
 RATES = {"all weights": 5e-5, "the top layers": 2e-4, "LoRA": 5e-4, "the head alone": 1e-3}
-"""The learning rate of the model by what is trained: the fewer weights, the higher (measured: docs/training.md)."""
+"""The learning rate of the model by what is trained: the fewer weights, the higher (measured: docs/results.md)."""
 EPOCHS, MOST_EPOCHS, ENOUGH_STEPS = 3.0, 15.0, 250
 """Epochs where nothing is set: on small tables so many more that they make enough steps. All weights of MiniLM, test
 accuracy at 3 epochs and at these: 100 items .51 -> .70, .31 -> .64, .49 -> .66, .34 -> .91 (four real and simulated
 tables), 500 items with one label each .68 -> .75. At 400 steps labels are learned by heart (.73, log loss 1.16)."""
 LEARNED_CHANNELS = tuple(name for name in CHANNELS if name != "identity")  # which the method `noisy` stands for
-BOUNDS = {"above": ("more than {}", operator.gt), "minimum": ("{} or more", operator.ge),
-          "maximum": ("{} or less", operator.le)}  # fmt: skip
+BOUNDS = {
+    "above": ("more than {}", operator.gt),
+    "minimum": ("{} or more", operator.ge),
+    "maximum": ("{} or less", operator.le),
+}
 
 
 # -------------------------------------------------------------------- how long and how fast
@@ -166,57 +169,75 @@ class Settings:
     overwrite: bool = setting(False, "Replace the run that the folder holds.", RUN, changes_results=False)
     write_run: bool = setting(True, "Write a run folder when training ends.", RUN, flag=NO_FLAG, changes_results=False)
     hub_model_id: str | None = setting(
-        None, "Push the model and its card to this Hugging Face repository (`owner/name`) when training ends.", RUN,
-        flag="push-to-hub", changes_results=False,
-    )  # fmt: skip
+        None,
+        "Push the model and its card to this Hugging Face repository (`owner/name`) when training ends.",
+        RUN,
+        flag="push-to-hub",
+        changes_results=False,
+    )
     seed: int = setting(0, "Random seed.", RUN, minimum=0, maximum=LARGEST_SEED)
     logging_steps: int = setting(10, "Log loss and expertise every n steps.", RUN, minimum=1, changes_results=False)
     cross_fit: int | str = setting(
         "auto",
         "Folds to cross-fit, so that each item is judged by a model that was not trained on it; k folds take k - 1 "
         "times as long again. auto: 3 where only the top layers are trained, 2 on a small table whose epochs are left "
-        "to its size, else none.", RUN,
-        words=("auto",), minimum=0,
-    )  # fmt: skip
+        "to its size, else none.",
+        RUN,
+        words=("auto",),
+        minimum=0,
+    )
 
     method: str = setting("realm", "What is trained on", LEARNING, choices=METHODS)
     channel: str = setting(
         LEARNED_CHANNELS[0],
         "How annotators err: a whole confusion matrix each, drawn to a few numbers, or a constrained form of it",
-        LEARNING, choices=LEARNED_CHANNELS,
-    )  # fmt: skip
+        LEARNING,
+        choices=LEARNED_CHANNELS,
+    )
     objective: str = setting("joint", "How an item's annotations become a loss", LEARNING, choices=("joint", "paper"))
     opinion: bool = setting(
         True, "Ask the model about the items before the first step; expertise starts from its agreement.", LEARNING
-    )  # fmt: skip
+    )
     judges: bool = setting(
-        False, "The annotators are language models: they err together more often than people.", LEARNING,
+        False,
+        "The annotators are language models: they err together more often than people.",
+        LEARNING,
         changes_results=lambda judges: judges,  # runs without it are what they were before it was a setting
-    )  # fmt: skip
+    )
     learning_rate: float | None = setting(
         None,
         f"Learning rate of the model. Default: {', '.join(f'{rate:g} for {part}' for part, rate in RATES.items())}.",
-        LEARNING, above=0,
-    )  # fmt: skip
+        LEARNING,
+        above=0,
+    )
     weight_decay: float = setting(0.0, "Weight decay of the model (the expertise has none).", LEARNING, minimum=0)
     num_train_epochs: float | None = setting(
-        None, f"Passes over the data. Default: {EPOCHS:g}, more on small tables.", LEARNING, flag="epochs", above=0,
-    )  # fmt: skip
+        None,
+        f"Passes over the data. Default: {EPOCHS:g}, more on small tables.",
+        LEARNING,
+        flag="epochs",
+        above=0,
+    )
     max_steps: int = setting(EPOCHS_DECIDE, "Optimiser steps; overrides the number of epochs.", LEARNING, flag="steps")
     expertise_learning_rate: float = setting(
         0.1, "Learning rate of the expertise, where it is updated by gradient.", LEARNING, minimum=0
     )
     expertise_optimizer: str = setting(
-        "masked", "Whether a step updates only the annotators of its batch or, as in the paper, all", LEARNING,
-        flag=NO_FLAG, choices=("masked", "adamw"),
-    )  # fmt: skip
+        "masked",
+        "Whether a step updates only the annotators of its batch or, as in the paper, all",
+        LEARNING,
+        flag=NO_FLAG,
+        choices=("masked", "adamw"),
+    )
     expertise_start: float = setting(
         0.0, "Initial omega where it is updated by gradient; expertise is sigmoid(omega).", LEARNING, flag=NO_FLAG
     )
     expertise_update: str = setting(
-        "em", "How expertise is learned: in closed form, without a learning rate, or by gradient", LEARNING,
+        "em",
+        "How expertise is learned: in closed form, without a learning rate, or by gradient",
+        LEARNING,
         choices=("em", "gradient"),
-    )  # fmt: skip
+    )
     use_gold: bool = setting(False, "Use gold labels, where there are any, to train on and to judge by.", LEARNING)
     experts: list[str] | None = setting(
         None, "An annotator taken to be right (expertise 0.999); may be repeated.", LEARNING, flag="expert"
@@ -235,9 +256,12 @@ class Settings:
         1, "Forward passes per optimiser step; the batch size is the product.", BATCHES, flag=NO_FLAG, minimum=1
     )
     batch_unit: str = setting(
-        "item", "What a batch counts: items with all their annotations or, as in the paper, annotations", BATCHES,
-        flag=NO_FLAG, choices=("item", "annotation"),
-    )  # fmt: skip
+        "item",
+        "What a batch counts: items with all their annotations or, as in the paper, annotations",
+        BATCHES,
+        flag=NO_FLAG,
+        choices=("item", "annotation"),
+    )
     length_grouping: bool = setting(True, "Batch items of similar length together.", BATCHES, flag=NO_FLAG)
 
     scorer: str = setting("auto", "Kind of model", MODEL, choices=("auto", *SCORERS))
@@ -255,9 +279,12 @@ class Settings:
         0, "Train only the top n layers, or `head`: the output layer alone.", MODEL, words=("head",), minimum=0
     )
     cache_gb: float = setting(
-        8.0, "Gigabytes for the cached output of the frozen layers, computed once per item; 0: no cache.", MODEL,
-        minimum=0, changes_results=False,
-    )  # fmt: skip
+        8.0,
+        "Gigabytes for the cached output of the frozen layers, computed once per item; 0: no cache.",
+        MODEL,
+        minimum=0,
+        changes_results=False,
+    )
     bf16: bool = setting(False, "Compute in bfloat16.", MODEL)
     gradient_checkpointing: bool = setting(False, "Gradient checkpointing: less memory, more time.", MODEL)
 

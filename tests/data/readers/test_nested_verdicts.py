@@ -64,7 +64,9 @@ def test_other_names_are_given(tmp_path: Path) -> None:
     usual = Annotations.read(path, text="question", annotator="who")
     assert [label for _, _, label in triples(usual)] == ["1", "2"]
     panel = [{"text": "x", "panel": {"a": "yes", "b": {"answer": "no"}}}]
-    table = Annotations.read(write(path, panel), format="verdicts", annotator="panel")
+    with pytest.raises(RealmError, match='give `format="verdicts"` and `annotator="panel"`'):
+        Annotations.read(write(path, panel))
+    table = Annotations.read(path, format="verdicts", annotator="panel")
     assert [each[1:] for each in triples(table)] == [("a", "yes"), ("b", "no")]
 
 

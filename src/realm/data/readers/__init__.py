@@ -158,6 +158,7 @@ def _read_file(file: SourceFile, options: ReadOptions) -> tuple[LongTable, str]:
         return read_long(file, options), "table"
     format = options.format or detect_format(file, options.annotator)
     if format is None:
+        nested_verdicts.refuse_unnamed(file, options)
         return read_long(file, options), "table"
     return EXPORTS[format].read(Export(file, _of_export(format, [file], options))), format
 

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from realm.data.long_table import LongTable
+from realm.data.read_options import ReadOptions
 from realm.data.readers.exports import Export
 from realm.data.readers.files import Record, SourceFile
 from realm.data.roles import ITEM_ROLES, TIME_ROLES, listed, resolve_columns
@@ -31,6 +32,18 @@ LABELS = ("label", "verdict", "answer", "choice", "winner", "preference", "ratin
 
 def matches(file: SourceFile) -> bool:
     return any(_is_lewidi(record) or any(_is_nested(record.get(name)) for name in FIELDS) for record in file.first)
+
+
+def refuse_unnamed(file: SourceFile, options: ReadOptions) -> None:
+    """Refuse a plain table without a column of annotators, one of whose fields seems to hold their verdicts."""
+    if not options.wants_annotations or (options.annotator or "annotator") in file.names:
+        return
+    nested = [name for name in sorted(file.names) if any(_is_nested(record.get(name)) for record in file.first)]
+    if nested:
+        raise file.source.error(
+            f"there is no column of annotators, and the field '{nested[0]}' holds objects. If these are the verdicts "
+            f'of judges on the item, give `format="verdicts"` and `annotator="{nested[0]}"`.'
+        )
 
 
 def _is_lewidi(record: Mapping[str, Any]) -> bool:
