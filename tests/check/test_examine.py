@@ -160,10 +160,10 @@ def test_texts_under_two_ids() -> None:
 
 
 def test_texts_that_differ_in_spaces_alone() -> None:
-    frame = pd.DataFrame({"text": ["a b", "a  b ", "b"], "annotator": "w", "label": ["x", "y", "x"]})
+    frame = pd.DataFrame({"text": ["a b", "a  b ", "b", " b"], "annotator": "w", "label": ["x", "y", "x", "y"]})
     findings = [each for each in examine(Annotations.from_pandas(frame)).findings if "texts" in each.code]
     assert [each.code for each in findings] == ["spaced texts"]
-    assert findings[0].message == "2 items have the text of another but for spaces, such as 'a b'."
+    assert findings[0].message == "Texts that differ from another in spaces alone: 2."
 
 
 @pytest.mark.shared

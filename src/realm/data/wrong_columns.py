@@ -79,8 +79,7 @@ def refuse_swapped(rows: SourceRows, item_of_row: Codes) -> None:
     annotated = np.flatnonzero(rows.annotated)
     item = item_of_row[annotated]
     annotator, label = (rows.columns[role].codes[annotated] for role in ("annotator", "label"))
-    n_annotators, n_labels = (int(np.count_nonzero(np.bincount(codes))) for codes in (annotator, label))
-    n_items = int(np.count_nonzero(np.bincount(item)))
+    n_items, n_annotators, n_labels = (int(np.count_nonzero(np.bincount(each))) for each in (item, annotator, label))
     if not {"item", "options"} & rows.columns.keys() and n_labels > MANY_TIMES * n_items:
         fix = f'`text="{rows.name("label")}"` and `label="{rows.name("text")}"`'
         rows.ledger.warn(f"{n_labels:,} labels of {n_items:,} texts: are text and label swapped? If so, give {fix}.")
