@@ -149,8 +149,10 @@ def _show(examination: Examination) -> None:
     """Warnings first, then what is in the table, and notes."""
     from rich.text import Text
 
-    said = [(each.level, f"{each.level}: {each.message} {each.remedy}".rstrip()) for each in examination.findings]
-    warnings, notes = ([line for level, line in said if level == wanted] for wanted in ("warning", "note"))
+    by_level: dict[str, list[str]] = {"warning": [], "note": []}
+    for each in examination.findings:
+        by_level[each.level].append(f"{each.level}: {each.message} {each.remedy}".rstrip())
+    warnings, notes = by_level["warning"], by_level["note"]
     for line in [*warnings, *_facts(examination), *notes]:
         console().print(Text(visible(line), style="bold yellow" if line in warnings else ""))
 
