@@ -159,6 +159,13 @@ def test_texts_under_two_ids() -> None:
     assert repeated.about == ("1", "2")
 
 
+def test_texts_that_differ_in_spaces_alone() -> None:
+    frame = pd.DataFrame({"text": ["a b", "a  b ", "b"], "annotator": "w", "label": ["x", "y", "x"]})
+    findings = [each for each in examine(Annotations.from_pandas(frame)).findings if "texts" in each.code]
+    assert [each.code for each in findings] == ["spaced texts"]
+    assert findings[0].message == "2 items have the text of another but for spaces, such as 'a b'."
+
+
 @pytest.mark.shared
 def test_the_real_sets(shared_data: Path) -> None:
     sentpolarity = examine(Annotations.read(shared_data / "sentpolarity" / "annotations.csv", keep_rows=True))

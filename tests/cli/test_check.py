@@ -63,6 +63,12 @@ def test_all_faults_are_named_at_once_with_the_command_line_that_mends_them(real
     assert any('`missing="drop"`' in error for error in facts["errors"]) and facts["error"] == facts["errors"][0]
 
 
+def test_a_remedy_that_does_not_mend_it_is_not_told_twice(realm_cli, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("body,who,queue,when\na,x,p,1\nb,y,q,2\n")
+    code, _, err = realm_cli("check", tmp_path / "t.csv")
+    assert code == 2 and err.count("error: ") == 1 and "there is no column 'text'" in err
+
+
 def test_a_setting_without_a_flag_is_named_as_what_the_config_must_hold(realm_cli, tmp_path: Path) -> None:
     row = '{},x,1,"[""1"", ""0"", ""2""]"\n'
     (tmp_path / "t.csv").write_text("text,annotator,label,options\n" + row.format("a") + row.format("b"))

@@ -35,6 +35,7 @@ def test_a_panel_as_json(realm_cli, panel: Path, tmp_path: Path) -> None:
     costs = costs_file(tmp_path, good=10, _fair=2, weak=1, naysayer=1, nobody=3)
     code, out, err = realm_cli("judges", panel, "--wide", "rest", "--costs", costs, "--humans", 5, "--json")
     assert code == 0 and "1 of its annotators are not in the table: nobody." in err
+    assert "gold was not used but to measure" in err and "--use-gold" in err
     found = json.loads(out)
     judges = {row["annotator"]: row for row in found["judges"]}
     assert set(judges) == {"good", "=fair", "weak", "naysayer"}

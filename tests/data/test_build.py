@@ -53,6 +53,9 @@ def test_items_by_id_within_task() -> None:
 def test_one_id_with_two_texts_names_both_rows() -> None:
     with pytest.raises(RealmError, match=r"rows 1 and 3: the item '1' has two different texts"):
         Annotations.from_pandas(small(item=["1", "1", "1"]))
+    table = small(item=["1", "1", "1"]).assign(text=["a b", "a b", "a  b "])
+    with pytest.raises(RealmError, match=r"which differ in spaces alone\..* trim them, name the task"):
+        Annotations.from_pandas(table)
 
 
 def test_ids_of_items_without_are_the_same_in_every_table() -> None:

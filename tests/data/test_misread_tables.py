@@ -224,3 +224,12 @@ def test_ids_1_and_1_0_are_one_item_unless_an_id_is_no_number() -> None:
     assert table.item_ids.to_pylist() == ["1", "2"] and table.annotations_per_item.tolist() == [2, 2]
     versions = frame.assign(id=["v1", "1.0", "v1", "1.0"], text=["a", "b", "a", "b"])
     assert sorted(Annotations.from_pandas(versions, item="id").item_ids.to_pylist()) == ["1.0", "v1"]
+
+
+def test_text_and_label_swapped_are_asked_about() -> None:
+    rows = [(f"text {k}", "ab"[k % 2], "xyz"[k % 3]) for k in range(60)]
+    table = pd.DataFrame(rows, columns=["body", "annotator", "queue"])
+    swapped = Annotations.from_pandas(table, text="queue", label="body").ledger.warnings
+    assert any('are text and label swapped? If so, give `text="body"` and `label="queue"`' in each for each in swapped)
+    right = Annotations.from_pandas(table, text="body", label="queue").ledger.warnings
+    assert not any("text and label" in each for each in right)

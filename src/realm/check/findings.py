@@ -8,13 +8,14 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from realm.check.groups import Group
 from realm.crowd.screens import FEW, Screens
 from realm.crowd.verdicts import VERDICTS
 from realm.data.annotations import UNKNOWN, Annotations
 from realm.data.corrections import folded, look_alikes
-from realm.data.items import Items
+from realm.data.items import Items, clipped
 from realm.data.overlap import shown_in
 from realm.data.roles import listed
 from realm.display import counted
@@ -120,13 +121,18 @@ def text_findings(annotations: Annotations, test: Items | None) -> Iterator[Find
     """Texts that are there twice, and items that are in a test table too."""
     items = annotations.items
     if items.options is None and items.contexts is None:
-        key = items.text_codes * len(items.tasks) + items.item_tasks
-        _, inverse, counts = np.unique(key, return_inverse=True, return_counts=True)
-        if len(repeated := np.flatnonzero(counts[inverse] > 1)):
+        spaced = replace(items, texts=pc.replace_substring_regex(pc.utf8_trim_whitespace(items.texts), r"\s+", " "))
+        same, alike = _repeats(items), _repeats(spaced)
+        if len(repeated := np.flatnonzero(same)):
             ids = _ids(items, repeated)
             message = f"{len(repeated):,} items have the text of another item of their task ({', '.join(ids)}, ...)."
             remedy = "If they are one item, leave the item column out: task and text then identify it."
             yield Finding("repeated texts", "note", message, remedy, ids)
+        if len(repeated := np.flatnonzero(alike & ~same)):
+            example = clipped(items.texts[int(repeated[0])].as_py())
+            message = f"{len(repeated):,} items have the text of another but for spaces, such as {example!r}."
+            remedy = "If they are one item, trim the texts."
+            yield Finding("spaced texts", "note", message, remedy, _ids(items, repeated))
     if test is not None:
         named = replace(test, tasks=items.tasks) if len(test.tasks) == len(items.tasks) == 1 else test
         if len(seen := np.flatnonzero(shown_in(named, items))):
@@ -179,6 +185,13 @@ def labelled_and_single(annotations: Annotations) -> tuple[int, int]:
 def in_task(annotations: Annotations, task: int) -> str:
     """` in task 'food'`, where the table has several."""
     return f" in task '{annotations.tasks[task].name}'" if len(annotations.tasks) > 1 else ""
+
+
+def _repeats(items: Items) -> np.ndarray[Any, Any]:
+    """Which items have the text of another item of their task."""
+    key = items.text_codes * len(items.tasks) + items.item_tasks
+    _, inverse, counts = np.unique(key, return_inverse=True, return_counts=True)
+    return np.asarray(counts[inverse] > 1)
 
 
 def _ids(items: Items, rows: Sequence[int] | np.ndarray[Any, Any]) -> tuple[str, ...]:

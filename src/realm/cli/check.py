@@ -45,7 +45,7 @@ def check(
 ) -> None:
     """Say what a table is worth, what is wrong with it, and how to mend it.
 
-    Exit code 2: it cannot be used as it is; the last line is the command line that mends it.
+    Exit code 2: it cannot be used as it is. Where flags mend it, the last line is that command line.
     """
     from realm.check import examine
 
@@ -89,6 +89,8 @@ def _read(reading: ReadingFlags, files: Sequence[Path]) -> tuple[Annotations | N
         try:
             return reading.read(files, keep_rows=True), reading, faults
         except RealmError as error:
+            if faults and str(error).split(". ")[0] == faults[-1].split(". ")[0]:
+                break  # what the error named does not mend it
             faults.append(str(error))
         remedies: dict[str, str] = {}
         for name, value in REMEDY.findall(faults[-1]):

@@ -59,6 +59,8 @@ def judges(
         with np.errstate(invalid="ignore"):
             table = table.assign(contradicts_itself=torn / asked, then_first_shown=first / torn)
     cheapest, remarks = panel.cheapest(within), _remarks(panel, prices)
+    if annotations.gold is not None and not use_gold:
+        remarks.append("gold was not used but to measure: where `expected` and `measured` differ, give --use-gold.")
     if len(annotations.tasks) == 1:
         table, queue = table.drop(columns="task"), queue.drop(columns="task")
     note_ledger(annotations.ledger)

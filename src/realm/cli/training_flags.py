@@ -39,7 +39,14 @@ class TrainingFlags(Settings):
     )
 
     def __post_init__(self) -> None:
-        check_values(self)
+        try:
+            check_values(self)
+        except RealmError as error:  # it names settings, which are not all called as their flags are
+            said = str(error)
+            for each in fields(self):
+                name = (flag_name(each) or each.name).replace("-", "_")
+                said = said.replace(f"`{each.name}`", f"`{name}`").replace(f"`{each.name}=", f"`{name}=")
+            raise RealmError(said) from None
         self.more: dict[str, Any] = {}
 
     def resolve(self, typed: Collection[str], more: Mapping[str, Any]) -> None:

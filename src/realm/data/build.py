@@ -207,6 +207,8 @@ def _items(rows: SourceRows, task_of_row: Codes) -> tuple[Codes, Codes]:
             hint += f'give `item="{rows.name("text")}"` if each file numbers its items anew'
             both = rows.source.both(rows.numbers[first[item_of_row[row]]], rows.numbers[row])
             what = f"the item '{columns['item'].at(row)}' has two different {role.removesuffix('s')}s"
+            if role != "options" and columns[role].at(row).split() == columns[role].at(first[item_of_row[row]]).split():
+                what, hint = f"{what}, which differ in spaces alone", f"trim them, {hint}"
             raise RealmError(f"{both}: {what}. An id must mean one item: {hint}.")
     return item_of_row, first
 

@@ -80,6 +80,10 @@ def refuse_swapped(rows: SourceRows, item_of_row: Codes) -> None:
     item = item_of_row[annotated]
     annotator, label = (rows.columns[role].codes[annotated] for role in ("annotator", "label"))
     n_annotators, n_labels = (int(np.count_nonzero(np.bincount(codes))) for codes in (annotator, label))
+    n_items = int(np.count_nonzero(np.bincount(item)))
+    if not {"item", "options"} & rows.columns.keys() and n_labels > MANY_TIMES * n_items:
+        fix = f'`text="{rows.name("label")}"` and `label="{rows.name("text")}"`'
+        rows.ledger.warn(f"{n_labels:,} labels of {n_items:,} texts: are text and label swapped? If so, give {fix}.")
     contradicted = _contradictions(item, annotator, label)
     is_one_each = np.bincount(item).max() == 1 and n_labels > MANY_TIMES * n_annotators
     # An agreement, two annotators with one label, would be a contradiction if they were swapped.

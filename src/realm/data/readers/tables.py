@@ -144,8 +144,9 @@ def _rest(table: pa.Table, options: ReadOptions, source: Source) -> list[str]:
         columns = listed(odd)
         raise source.error(
             f"`wide={REST}`: most cells of {columns} are like those of no other column, or it is called as a column "
-            f"of no annotator is. What is no annotator's is left out with `ignore={columns}`; else list the columns "
-            "of annotators. If they are scores, make two options of them with `threshold`."
+            f"of no annotator is. Name the item's id with `item`; leave out what else is no annotator's with "
+            f"`ignore={columns}`; or list the columns of annotators. If they are scores, make two options of them "
+            "with `threshold`."
         )
     return names
 
