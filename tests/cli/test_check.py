@@ -44,7 +44,7 @@ def test_warnings_come_first_and_one_line_has_all_labels_and_one_all_methods(rea
     assert code == 0 and levels[0] == "warning" and "note" not in levels[: levels.index("items")]
     assert levels.count("labels") == levels.count("methods that apply") == 1
     assert "format: label-studio" in lines
-    assert "1 x cancelled annotation (was_cancelled or skipped) (1)" in lines
+    assert "1 x cancelled annotation (was_cancelled or skipped) (row 1)" in lines
     assert "note: " in out
     assert lines[-1].startswith("Next: realm train ") and "--multi drop --output runs/label_studio" in lines[-1]
 

@@ -8,21 +8,21 @@ import pytest
 
 SRC = Path(__file__).parents[2] / "src" / "realm"
 BUDGETS = {
-    "data": 4_940,
+    "data": 4_950,
     "crowd": 4_120,
     "channels": 630,
     "scorers": 2_160,
     "models": 390,
     "training": 2_635,
     "runs": 1_230,
-    "comparison": 1_490,
+    "comparison": 1_495,
     "check": 410,
-    "report": 1_860,
+    "report": 1_870,
     "integrations": 560,
-    "cli": 2_335,
+    "cli": 2_370,
     "demo": 220,
 }
-ROOT, WHOLE = 1_215, 24_110
+ROOT, WHOLE = 1_215, 24_200
 """The modules beside the packages, and all of it; the goal is 18,000."""
 
 

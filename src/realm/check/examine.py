@@ -110,8 +110,17 @@ def examine(
     if worth is not None and worth.exponent < 1:
         remedy = "They err together: a vote among them is less sure than it looks, and more of the same add little."
         findings.append(Finding("annotators err together", "note", f"{worth}.", remedy))
-    methods, summary = applicable_methods(annotations), annotations.describe()
-    return Examination(annotations, summary, counts, alpha, worth, groups, findings, methods, screens.times)
+    return Examination(
+        annotations=annotations,
+        summary=annotations.describe(),
+        label_counts=counts,
+        alpha=alpha,
+        independence=worth,
+        groups=groups,
+        findings=findings,
+        methods=applicable_methods(annotations),
+        over_time=screens.times,
+    )
 
 
 def _label_counts(annotations: Annotations) -> dict[str, dict[str, int]]:
@@ -132,17 +141,26 @@ def applicable_methods(annotations: Annotations) -> list[Applicability]:
     n_gold = 0 if annotations.gold is None else int((annotations.gold != UNKNOWN).sum())
     verdicts = []
     for method in METHODS.values():
-        no, care, why = "", "", "trains on every annotation as it is"
+        applies: Literal["yes", "with care", "no"] = "yes"
+        why = "trains on every annotation as it is"
         if method.needs_gold:
-            no, why = "" if n_gold else "there is no gold", "gold is known for every item"
-            care = "" if n_gold == annotations.n_items else f"gold is known for {n_gold:,} items alone"
+            why = "gold is known for every item"
+            if n_gold == 0:
+                applies, why = "no", "there is no gold"
+            elif n_gold < annotations.n_items:
+                applies, why = "with care", f"gold is known for {n_gold:,} of {annotations.n_items:,} items"
         elif method.aggregator is not None:
-            no, why = "undefined: no item has two annotations" if labelled == single else "", "items have several"
-            if single > SINGLE_SHARE * labelled:
-                care = f"{single / labelled:.0%} of the items have one annotation, which is taken as it is"
+            why = "items have several"
+            if labelled == single:
+                applies, why = "no", "undefined: no item has two annotations"
+            elif single > SINGLE_SHARE * labelled:
+                share = f"{single / labelled:.0%} of the items"
+                applies, why = "with care", f"{share} have one annotation, which is taken as it is"
         elif method.learns_expertise:
             why = "learns whom to trust while it trains"
-            care = "one annotation per item: only ratios of expertise are known" if labelled == single else ""
-            care = care if annotations.n_annotators > 1 else "one annotator: expertise cannot be told from difficulty"
-        verdicts.append(Applicability(method.name, "no" if no else "with care" if care else "yes", no or care or why))
+            if annotations.n_annotators < 2:
+                applies, why = "with care", "one annotator: expertise cannot be told from difficulty"
+            elif labelled == single:
+                applies, why = "with care", "one annotation per item: only ratios of expertise are known"
+        verdicts.append(Applicability(method.name, applies, why))
     return verdicts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import secrets
 import shlex
@@ -124,7 +125,7 @@ def _command_line(files: Sequence[Path], reading: ReadingFlags) -> str:
     for name, value in reading.arguments().items():
         values = value if name == "exclude" else [join_list(value) if isinstance(value, list | tuple) else str(value)]
         if name in ReadingFlags.IN_CONFIG:
-            in_config.append(f"{name}: {values[0]}")
+            in_config.append(f"{name}: {_as_yaml(values[0])}")
         else:
             for each in values:
                 words += [f"--{name.replace('_', '-')}", str(each)]
@@ -133,12 +134,27 @@ def _command_line(files: Sequence[Path], reading: ReadingFlags) -> str:
     return line + (f"   (realm.yaml: {', '.join(in_config)})" if in_config else "")
 
 
+def _as_yaml(value: str) -> str:
+    """A text as it is written in YAML: in quotes where it would be read as another one."""
+    import yaml
+
+    from realm.files import TextLoader
+
+    try:
+        is_plain = yaml.load(value, TextLoader) == value  # noqa: S506 - a safe loader
+    except yaml.YAMLError:
+        is_plain = False
+    return value if is_plain else json.dumps(value, ensure_ascii=False)
+
+
 def _show(examination: Examination) -> None:
     """Warnings first, then what is in the table, and notes."""
     from rich.text import Text
 
-    said = [(each.level, f"{each.level}: {each.message} {each.remedy}".rstrip()) for each in examination.findings]
-    warnings, notes = ([line for level, line in said if level == wanted] for wanted in ("warning", "note"))
+    by_level: dict[str, list[str]] = {"warning": [], "note": []}
+    for each in examination.findings:
+        by_level[each.level].append(f"{each.level}: {each.message} {each.remedy}".rstrip())
+    warnings, notes = by_level["warning"], by_level["note"]
     for line in [*warnings, *_facts(examination), *notes]:
         console().print(Text(visible(line), style="bold yellow" if line in warnings else ""))
 
@@ -159,9 +175,20 @@ def _facts(examination: Examination) -> list[str]:
     if examination.independence is not None:
         lines.append(f"independence: {examination.independence}")
     lines += [f"{name}: {value}" for name, value in examination.time_facts()]
-    lines += [f"{count:,} x {reason} ({listed(ledger.places(reason))})" for reason, count in ledger.counts.items()]
-    methods = []
+    for reason, count in ledger.counts.items():
+        places = ledger.places(reason)
+        names_rows = ledger.source is not None and ledger.source.files  # each place has its file and the word already
+        rows = "" if names_rows else "row " if len(places) == 1 else "rows "
+        lines.append(f"{count:,} x {reason}" + (f" ({rows}{listed(places)})" if places else ""))
+    return [*lines, f"methods that apply: {_methods(examination)}"]
+
+
+def _methods(examination: Examination) -> str:
+    """Which methods apply, and of the others why not, or why with care."""
+    names: dict[tuple[str, str], list[str]] = {}
     for verdict in ("yes", "with care", "no"):
-        if names := [method.name for method in examination.methods if method.applies == verdict]:
-            methods.append(f"{verdict}: {', '.join(names)}")
-    return [*lines, f"methods that apply: {'; '.join(methods)}"]
+        for method in examination.methods:
+            if method.applies == verdict:
+                why = "" if verdict == "yes" else f" ({method.why})"
+                names.setdefault((verdict, why), []).append(method.name)
+    return "; ".join(f"{verdict}: {', '.join(methods)}{why}" for (verdict, why), methods in names.items())

@@ -49,9 +49,9 @@ def takes(*groups: Any, without: Collection[str] = ()) -> Callable[[Callable[...
         flags: dict[str, list[str]] = {}
         for name, parameter in inspect.signature(command).parameters.items():
             if hints[name] in groups:
-                made = [each for each in _parameters(hints[name]) if each.name not in without]
-                flags[name] = [each.name for each in made]
-                parameters += made
+                own_flags = [each for each in _parameters(hints[name]) if each.name not in without]
+                flags[name] = [each.name for each in own_flags]
+                parameters += own_flags
             else:
                 parameters.append(parameter.replace(annotation=hints[name]))
         without_flag = {name for group in groups for name in group.IN_CONFIG if name not in without}

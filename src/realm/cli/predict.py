@@ -46,8 +46,9 @@ def predict(
     files = [each for each in asked if os.path.exists(each)]
     if files and len(asked) > 1:
         raise RealmError(f"{files[0]}: give one file alone, or texts: there are {len(asked)} arguments.")
-    for text in asked if not files else ():
-        refuse_file_name(text, "texts")
+    if not files:
+        for text in asked:
+            refuse_file_name(text, "texts")
     if output is not None and as_json:
         raise RealmError("--json prints to the screen and --output writes a file: give one of the two.")
     check_outputs(output, reads=[Path(file) for file in files], overwrite=overwrite)

@@ -49,11 +49,12 @@ class TrainingFlags(Settings):
         """
         self.more = dict(more)
         names = {each.name: flag_name(each) or each.name for each in fields(self)}
-        for name, value in PAPER.items() if self.paper else ():
-            given = more.get(name, getattr(self, name))
-            if name in typed and given != value:
-                raise RealmError(f"--paper sets `{names[name]}` {value}, but {given} is given too.")
-            setattr(self, name, value)
+        if self.paper:
+            for name, value in PAPER.items():
+                given = more.get(name, getattr(self, name))
+                if name in typed and given != value:
+                    raise RealmError(f"--paper sets `{names[name]}` {value}, but {given} is given too.")
+                setattr(self, name, value)
 
     def config(self, output: Path, **more: Any) -> RealmConfig:
         """The settings as a `RealmConfig` for this run folder; `more` are further ones, which win."""

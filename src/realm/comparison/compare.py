@@ -268,8 +268,9 @@ def _held(folder: Path, overwrite: bool) -> Iterator[None]:
             (folder / CELLS).mkdir(exist_ok=True)  # from now on it shows whose folder this is
             remove_partial_files(folder)
             old = [*(folder / CELLS).iterdir(), *(folder / name for name in (TABLE, SUMMARY, PAGE))]
-            for path in old if overwrite else ():
-                path.unlink(missing_ok=True)
+            if overwrite:
+                for path in old:
+                    path.unlink(missing_ok=True)
         yield
 
 

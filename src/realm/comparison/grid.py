@@ -69,7 +69,8 @@ def _check_sources(cells: Sequence[Cell], pending: Sequence[Cell], results: Resu
     data = {cell.data.origin: cell.data for cell in pending}
     now = {("data", origin): each.fingerprint() for origin, each in data.items()}
     now |= {("weights", cell.model): model_fingerprint(cell.model) for cell in pending}
-    for cell in set(cells) - set(results.missing(cells)) if pending else ():
+    finished = set(cells) - set(results.missing(cells)) if pending else set()
+    for cell in finished:
         record = results.record(cell.id)
         for what, name in (("data", cell.data.origin), ("weights", cell.model)):
             if now.get((what, name), record[what]) != record[what]:

@@ -101,7 +101,8 @@ class AnnotatorModel:
         pool = replace(Pool.of(table, priors), own_mean=own_mean, own_weight=own_weight, experts=self.expert)
         assigned = not sparse and priors.form == "habit" and bool(np.isfinite(priors.rows))
         assigned = assigned and assignment_z_of_labels(table) > ASSIGNED_Z_OF_LABELS
-        return TaskModel(table, items, rows, self.known[items], priors, pool, copies, sparse, assigned)
+        known = self.known[items]
+        return TaskModel(table, items, rows, known, priors, pool, copies=copies, sparse=sparse, assigned=assigned)
 
     @property
     def wants_features(self) -> bool:

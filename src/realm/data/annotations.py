@@ -402,7 +402,8 @@ class Annotations:
     def fingerprint(self, gold: bool = False) -> str:
         """A hash of items, annotators and annotations, with times where there are any; of gold only where asked for."""
         digest = hashlib.blake2b(self.items.fingerprint().encode(), digest_size=16)
-        for name in ("item", "annotator", "label", "weight", "created_at", "lead_time", *(["gold"] if gold else [])):
+        columns = ["item", "annotator", "label", "weight", "created_at", "lead_time"]
+        for name in [*columns, "gold"] if gold else columns:
             if (array := getattr(self, name)) is not None:
                 digest.update(name.encode() + np.ascontiguousarray(array).tobytes())
         for names in (self.annotators, self.groups):

@@ -72,7 +72,8 @@ def _find_answers(cells: Sequence[str], known: set[str], lists_only: bool) -> tu
     Lists that may be labels, such as intervals ("[18, 25]", "[26, 40]"), are answers where one of them recurs.
     """
     best_mark, best = LIST, dict[str, list[str]]()
-    for mark in (LIST,) if lists_only else MARKS:
+    marks = (LIST,) if lists_only else MARKS
+    for mark in marks:
         parts = {cell: cut for cell in cells if mark in cell and (cut := _cut(cell, mark)) is not None}
         others = {cell.strip() for cell in cells if cell not in parts} | known
         if mark == LIST:

@@ -189,7 +189,9 @@ def rename(rows: SourceRows, roles: Sequence[str], mapping: Mapping[str, str], a
     by_plain = {plain(old): old for old in mapping}
     absent, spellings = set(mapping), list[str]()
     for role in roles:
-        for text in list(rows.columns[role].counts()) if role in rows.columns and mapping else ():
+        if role not in rows.columns or not mapping:
+            continue
+        for text in list(rows.columns[role].counts()):
             spellings.append(text)
             old = text if text in mapping else by_plain.get(plain(text))
             absent.discard(old or "")

@@ -62,8 +62,8 @@ def with_class_labels(table: pa.Table, tasks: Sequence[Task], columns: Sequence[
 
     labels = list(tasks[0].labels or ()) if len(tasks) == 1 else []
     features = datasets.Features.from_arrow_schema(table.schema)
-    for column in columns if labels else ():
-        if column in table.column_names:
+    for column in columns:
+        if labels and column in table.column_names:
             texts = table.column(column)
             numbers = pc.index_in(texts, value_set=pa.array(labels, texts.type), skip_nulls=True)
             table = table.set_column(table.column_names.index(column), column, pc.cast(numbers, pa.int64()))

@@ -189,7 +189,8 @@ class Items:
         digest.update(np.ascontiguousarray(self.item_tasks).tobytes())
         for column in (self.ids, self.texts, self.contexts, self.options):
             digest.update(b"-" if column is None else b"+")
-            for value in [] if column is None else column.to_pylist():
+            values = [] if column is None else column.to_pylist()
+            for value in values:
                 digest.update(repr(value).encode("utf-8", "surrogatepass"))
         digest.update(repr(self.tasks).encode("utf-8", "surrogatepass"))
         return digest.hexdigest()

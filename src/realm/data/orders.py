@@ -56,8 +56,11 @@ def join_orders(annotations: Annotations, suffix: str) -> tuple[Annotations, Ord
         ledger.add(reason, rows, int(mask.sum()))
     two = annotations.option_counts[annotations.item[plain]] == 2
     first = torn & two & (annotations.label[plain] == 0)  # the first of the table, and then the first of the other
-    masks = (np.ones(len(plain), dtype=bool), torn, first)
-    habits = OrderHabits(*(np.bincount(annotator[plain[mask]], minlength=len(joined)) for mask in masks))
+    habits = OrderHabits(
+        asked_twice=np.bincount(annotator[plain], minlength=len(joined)),
+        torn=np.bincount(annotator[plain[torn]], minlength=len(joined)),
+        first_shown=np.bincount(annotator[plain[first]], minlength=len(joined)),
+    )
     groups = None
     if annotations.groups is not None:
         groups = tuple(dict(zip(reversed(own), reversed(annotations.groups), strict=True))[name] for name in joined)

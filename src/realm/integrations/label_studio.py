@@ -192,9 +192,12 @@ def pull(
             own = {"completed_by": project.annotators.get(person, person) if isinstance(person, int) else person}
             own |= {"ground_truth": False} if ground_truth == "annotations" else {}
             annotations.append({**annotation, **own})
-        for prediction in (task.get("predictions") or ()) if predictions else ():
-            if not str(prediction.get("model_version")).startswith(OUR_VERSIONS):
-                annotations.append({**prediction, "completed_by": prediction.get("model_version"), "lead_time": None})
+        if predictions:
+            for prediction in task.get("predictions") or ():
+                if not str(prediction.get("model_version")).startswith(OUR_VERSIONS):
+                    annotations.append(
+                        {**prediction, "completed_by": prediction.get("model_version"), "lead_time": None}
+                    )
         reasons[DRAFT] += [row] * len(task.get("drafts") or ())
         tasks.append({"id": task["id"], "data": task["data"], "annotations": annotations})
     given = [each for task in tasks for each in task["annotations"]]

@@ -237,9 +237,10 @@ def line_chart(
     drawn = np.unique(np.linspace(0, len(x) - 1, min(len(x), POINTS)).round().astype(int))
     path = "L".join(f"{plot.x(x[i]):.1f},{plot.y(y[i]):.1f}" for i in drawn)
     plot.add("path", d=f"M{path}", class_="curve s0")
-    for i in range(len(x)) if hints else ():
+    for point, hint in enumerate(hints):
+        left, bottom = plot.x(x[point]), plot.y(y[point])
         if intervals is not None:
-            plot.line(plot.x(x[i]), plot.y(intervals[i, 0]), plot.x(x[i]), plot.y(intervals[i, 1]), "thread")
-        radius = 3.0 if shares is None else 3 + 13 * float(np.sqrt(shares[i]))
-        plot.add("circle", hint=hints[i], cx=plot.x(x[i]), cy=plot.y(y[i]), r=radius, class_="bubble")
+            plot.line(left, plot.y(intervals[point, 0]), left, plot.y(intervals[point, 1]), "thread")
+        radius = 3.0 if shares is None else 3 + 13 * float(np.sqrt(shares[point]))
+        plot.add("circle", hint=hint, cx=left, cy=bottom, r=radius, class_="bubble")
     return plot.markup("chart half")

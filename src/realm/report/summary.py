@@ -101,8 +101,12 @@ class Summary:
         data, table, posterior = self.data, self.data.annotations, self.data.estimate.posterior
         labelled = table.annotations_per_item > 0
         majority = (_majority(data.votes[labelled]) * posterior[labelled]).sum(axis=1)
-        given, clear = posterior[table.item, table.label], data.confidence[data.confidence >= UNCLEAR]
-        return ExpectedRight(*(float(v.mean()) if len(v) else 0.0 for v in (data.confidence, majority, given, clear)))
+        return ExpectedRight(
+            cleaned=_mean(data.confidence),
+            majority=_mean(majority),
+            given=_mean(posterior[table.item, table.label]),
+            clear=_mean(data.confidence[data.confidence >= UNCLEAR]),
+        )
 
     @cached_property
     def state(self) -> str:
@@ -324,6 +328,11 @@ def label_balance(data: RunData, task: int) -> tuple[list[str], dict[str, list[f
         labels = [labels[k] for k in frequent] + [f"{len(rest)} others"]
         shares = {name: np.append(share[frequent], share[rest].sum()) for name, share in shares.items()}
     return labels, {name: share.tolist() for name, share in shares.items()}
+
+
+def _mean(probabilities: Any) -> float:
+    """The mean of what there may be none of."""
+    return float(probabilities.mean()) if len(probabilities) else 0.0
 
 
 def _majority(votes: Any) -> Any:

@@ -62,13 +62,14 @@ def check_output(
             f"`output` {folder} already holds a run. Use `resume` to go on with it or `overwrite` to replace it."
         )
     own = [folder.resolve() / name for name in (*RUN_FILES, MODEL, CHECKPOINTS)]
-    for path in reads if overwrite else ():
-        place = Path(path or os.sep).expanduser().resolve()
-        if place == folder.resolve() or any(place.is_relative_to(part) for part in own):
-            raise RealmError(
-                f"`output` {folder}: `overwrite` would delete {path}, which is read. Name another folder for the "
-                "output, or copy what is read."
-            )
+    if overwrite:
+        for path in reads:
+            place = Path(path or os.sep).expanduser().resolve()
+            if place == folder.resolve() or any(place.is_relative_to(part) for part in own):
+                raise RealmError(
+                    f"`output` {folder}: `overwrite` would delete {path}, which is read. Name another folder for the "
+                    "output, or copy what is read."
+                )
 
 
 def is_read(name: str) -> bool:

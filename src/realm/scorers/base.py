@@ -40,8 +40,6 @@ class Scorer(nn.Module, ABC):
     """The task that the Hugging Face hub lists the model under."""
     has_head: ClassVar[bool] = False
     """Whether what answers is a head above the base model: it may be new, and trains whole where the base does not."""
-    knows_new_labels: ClassVar[bool] = True
-    """Whether it can be asked about labels that it was not trained on."""
 
     def __init__(
         self, backbone: Any, tokenizer: Any, style: PromptStyle, tasks: tuple[Task, ...], max_options: int = 0

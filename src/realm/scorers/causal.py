@@ -34,7 +34,6 @@ class CausalScorer(LanguageScorer):
 
     kind = "causal"
     auto_class = "AutoModelForCausalLM"
-    continues_prompt = True
     _shares_prefix = True
 
     @classmethod

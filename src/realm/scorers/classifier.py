@@ -26,7 +26,6 @@ class ClassifierScorer(Scorer):
     kind = "classifier"
     auto_class = "AutoModelForSequenceClassification"
     has_head = True
-    knows_new_labels = False
 
     row_starts: Tensor
 

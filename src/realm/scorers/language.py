@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -35,8 +35,6 @@ class LanguageScorer(Scorer):
     """
 
     pipeline_tag = "text-generation"
-    continues_prompt: ClassVar[bool] = False
-    """Whether what it generates stands behind the prompt, in the same row."""
     answer_tokens: Tensor
 
     def __init__(self, *parts: Any, **settings: Any) -> None:

@@ -77,8 +77,9 @@ class MaskedAdamW(torch.optim.AdamW):
 
     def _step_masked(self, group: dict[str, Any], parameter: nn.Parameter, gradient: Tensor, touched: Tensor) -> None:
         state = self.state[parameter]
-        for name in ("step", "exp_avg", "weight", "exp_avg_sq") if not state else ():
-            state[name] = torch.zeros_like(parameter)
+        if not state:
+            for name in ("step", "exp_avg", "weight", "exp_avg_sq"):
+                state[name] = torch.zeros_like(parameter)
         first, second = group["betas"]
         here, moving = gradient[touched], parameter[touched]
         state["step"] = state["step"].to(parameter.device)  # which AdamW keeps on the processor when it is loaded

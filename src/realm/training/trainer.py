@@ -173,8 +173,9 @@ class RealmTrainer(ReportingTrainer):
         if test is not None:
             warnings = warnings + check_test(annotations, test)
         self.warnings = [*self.annotations.ledger.warnings, *warnings]
-        for warning in warnings if self.is_world_process_zero() else ():
-            logger.warning("%s", warning)
+        if self.is_world_process_zero():
+            for warning in warnings:
+                logger.warning("%s", warning)
 
     @property
     def config(self) -> RealmConfig:

@@ -57,7 +57,8 @@ def read(export: Export) -> LongTable:
     text = export.pick_text(texts, exclude=RECORD_FIELDS | answers)
     for record, fields, others in zip(records, texts, metadata, strict=True):
         builder.item(record.row, {**others, **fields}, item=record.get("id"), text=fields.value(text))
-        for user, value, status in _responses(record, question, is_flat) if wants_annotations else ():
+        responses = _responses(record, question, is_flat) if wants_annotations else []
+        for user, value, status in responses:
             if status != "submitted":
                 builder.drop(f"response not submitted ({status or 'no status'})")
             elif any(isinstance(part, dict | list) for part in (value if isinstance(value, list) else [value])):
