@@ -71,22 +71,19 @@ def agreement(annotations: Annotations, *, scale: Scale = "nominal", draws: int 
         item, annotator, label = (getattr(annotations, name)[rows] for name in ("item", "annotator", "label"))
         names = task.labels or tuple(f"option {k + 1}" for k in range(int(label.max(initial=0)) + 1))
         values = _values(names, scale)
+        distances = None if scale == "nominal" else _squared_distances(values)
         patterns, times = label_patterns(item, label, len(names))
-        if scale != "nominal":  # by value: 2 comes before 10
-            order = np.argsort(values, kind="stable")
-            patterns, values = patterns[:, order], values[order]
-
-        by_name: dict[str, Statistic] = {
-            "Krippendorff's alpha": partial(alpha, patterns, scale=scale, values=values),
-            "Fleiss' kappa": partial(fleiss_kappa, patterns),
-        }
+        order = np.argsort(values, kind="stable")  # by value: 2 comes before 10
+        in_order: Statistic = partial(alpha, patterns[:, order], scale=scale, values=values[order])
+        parts: list[tuple[str, Statistic, Ints]] = [
+            ("Krippendorff's alpha", in_order, times),
+            ("Fleiss' kappa", partial(fleiss_kappa, patterns), times),
+        ]
         if scale == "interval":
-            by_name["ICC(1)"] = partial(icc1, patterns, values=values)
-        parts = [(name, of, times) for name, of in by_name.items()]
-        distances = None if scale == "nominal" else _squared_distances(_values(names, scale))
-        if scale == "interval" and (scores := _complete(item, annotator, _values(names, scale)[label])) is not None:
-            for name, kind in (("ICC(2,1)", "absolute"), ("ICC(3,1)", "consistency")):
-                parts.append((name, partial(icc, scores, kind=kind), np.ones(len(scores), np.int64)))
+            parts.append(("ICC(1)", partial(icc1, patterns, values=values), times))
+            if (scores := _complete(item, annotator, values[label])) is not None:
+                for name, kind in (("ICC(2,1)", "absolute"), ("ICC(3,1)", "consistency")):
+                    parts.append((name, partial(icc, scores, kind=kind), np.ones(len(scores), np.int64)))
         for name, of, each in parts:
             ends = interval_of(of, each, draws, generator)
             statistics.append({"task": task.name, "statistic": name, **ends, "items": int(each.sum())})
